@@ -1,0 +1,43 @@
+# Everything here works on a fresh machine with make and Python 3.11 or newer; nothing needs installing by hand.
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv/bin/python
+# Never taken from the caller: they would reach every interpreter below.
+unexport PYTHONPATH PYTHONHOME
+# Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
+FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
+
+.PHONY: help demo test check bench engine dev clean python
+.DEFAULT_GOAL := help
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z]*\):.*  ## /  make \1\t/p' Makefile
+
+demo: dev  ## convert, check and serve one drafter of each method, and compare them in vLLM
+	@engine=$$($(FIND_ENGINE)) && SPECTOOL_TEST_ENGINE=$$engine $(VENV) examples/demo.py
+
+test: dev  ## run all tests; those that ask vLLM too, where it can be installed
+	@engine=$$($(FIND_ENGINE)) && SPECTOOL_TEST_ENGINE=$$engine $(VENV) -m pytest $(PYTEST_ARGS)
+
+check: dev  ## lint, formatting and types
+	$(VENV) -m ruff check .
+	$(VENV) -m ruff format --check .
+	$(VENV) -m mypy
+
+bench: dev  ## measure the conversion of a 2 GB drafter
+	$(VENV) examples/bench/bench_convert.py
+
+engine: python  ## install vLLM for the CPU into .engine, where it can be had
+	@$(FIND_ENGINE) > /dev/null
+
+dev: python  ## install spectool and its tools into .venv
+	@$(PYTHON) tests/support/environments.py dev
+
+clean:  ## remove both environments and everything built
+	rm -rf .venv .engine build dist demo .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "spectool needs Python 3.11 or newer; '$(PYTHON)' is not. Say which to use: make PYTHON=python3.11 ..." >&2; exit 1; }
