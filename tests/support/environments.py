@@ -77,11 +77,15 @@ class Environment:
                 time.sleep(0.1)
                 if time.monotonic() - reported >= REPORT_EVERY:
                     reported = time.monotonic()
-                    self.say(f"{what}: {reported - started:.0f} s")
+                    self.say(f"  {reported - started:.0f} s: {self._last_line()}")
         if child.returncode != 0:
             output = self.log.read_bytes()[begin:].decode(errors="replace")
             tail = "\n".join(f"    {line}" for line in output.splitlines()[-15:])
             raise InstallError(f"{self.name}: {what} failed; the end of {self.log}:\n{tail}")
+
+    def _last_line(self) -> str:
+        lines = self.log.read_text(errors="replace").split("\n")
+        return next((line.strip()[:80] for line in reversed(lines) if line.strip()), "")
 
     def say(self, text: str) -> None:
         print(f"{self.name}: {text}", file=sys.stderr, flush=True)
