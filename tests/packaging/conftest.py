@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from clean_run import run
 
+
 @dataclass(frozen=True)
 class Distributions:
     sdist: Path
@@ -53,8 +54,8 @@ def only(folder: Path, pattern: str) -> Path:
 def install(tmp_path: Path) -> Callable[[Path], Path]:
     """Install a wheel into a fresh environment and return its interpreter.
 
-    The dependencies are lent by the environment the tests run in, through a .pth file. That makes no difference to where
-    spectool comes from: .pth files in a folder that a .pth file added are not read, so an editable spectool there stays
+    The dependencies are lent by the environment the tests run in, through a .pth file. Where spectool comes
+    from stays the same: .pth files in a folder that a .pth file added are not read, so an editable spectool there is
     out of sight.
     """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ class OracleError(Exception):
     """The oracle itself ended without verdicts."""
 
 
-def judge(engine_python: str | Path, cases: Iterable[Case], folder: Path, *, timeout: float = 300) -> dict[str, Verdict]:
+def judge(
+    engine_python: str | Path, cases: Iterable[Case], folder: Path, *, timeout: float = 300
+) -> dict[str, Verdict]:
     """Run the cases in one oracle run and return the verdicts by case id; harness/ORACLE.md describes both.
 
     Args:
@@ -53,7 +54,3 @@ def acceptance_length(verdict: Verdict) -> float:
     """Tokens per verification round, the bonus token included."""
     extra = verdict["extra"]
     return 1 + extra["accepted"] / extra["drafts"]
-
-
-if __name__ == "__main__":
-    print(json.dumps(judge(sys.argv[1], map(json.loads, sys.stdin), Path(sys.argv[2])), indent=2))
