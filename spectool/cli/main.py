@@ -1,0 +1,71 @@
+"""The `spectool` command. Commands import what they need when they are called: `--help` stays quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from spectool import __version__
+from spectool.cli import convert, inspect, probe, rule, serve, validate
+from spectool.errors import SpectoolError
+
+app = typer.Typer(
+    name="spectool",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("inspect")(inspect.command)
+app.command("convert")(convert.command)
+app.command("validate")(validate.command)
+app.command("serve", context_settings=serve.CONTEXT_SETTINGS)(serve.command)
+app.command("probe", context_settings=probe.CONTEXT_SETTINGS)(probe.command)
+app.command("rule")(rule.command)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"spectool {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """From a published parallel drafter (P-EAGLE, DFlash, DSpark) to a vLLM server that provably speculates.
+
+    Exit codes: 0 clean; 1 findings, or the drafter is refused with a reason; 2 it could not be done.
+    """
+
+
+def main() -> None:
+    """Run the command line; the one place where errors become text and exit codes."""
+    try:
+        app()
+    except SpectoolError as error:
+        _explain(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of a pipe went away (`| head`); nothing is wrong with the work.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _explain(error: SpectoolError) -> None:
+    if os.environ.get("SPECTOOL_DEBUG") == "1":
+        raise error
+    code = f" [{error.code}]" if error.code else ""
+    sys.stderr.write(f"error{code}: {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {error.hint}\n")

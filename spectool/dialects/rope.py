@@ -1,0 +1,95 @@
+"""Read a rope configuration in either generation of keys: `rope_parameters`, or `rope_theta` with `rope_scaling`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spectool.dialects.sources import Resolver
+from spectool.drafter.model import Rope
+from spectool.dialects.record import Gap, Question
+from spectool.formats.dialect import RopePolicy
+from spectool.formats.lookup import is_number
+
+# Multimodal position keys: text-only drafters have no use for them, and no text trainer reads them.
+MULTIMODAL = ("mrope_section", "mrope_interleaved", "xdrope_section")
+# Full-width rope types, for which a trainer's rotary class decides the width by head size alone.
+_NOT_SCALING = {"rope_theta", "rope_type", "type", "partial_rotary_factor", "rope_dim", *MULTIMODAL}
+
+
+def rope_keys(decoder: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Merge both generations of keys into one flat dict; None when `rope_parameters` is nested per layer type."""
+    parameters = decoder.get("rope_parameters")
+    if not isinstance(parameters, dict):
+        parameters = decoder.get("rope_scaling")
+    keys = dict(parameters) if isinstance(parameters, dict) else {}
+    if any(isinstance(value, dict) for value in keys.values()):
+        return None
+    for name in ("rope_theta", "partial_rotary_factor"):
+        if keys.get(name) is None and decoder.get(name) is not None:
+            keys[name] = decoder[name]
+    if "rope_type" not in keys and "type" in keys:
+        keys["rope_type"] = keys["type"]
+    return {name: value for name, value in keys.items() if value is not None}
+
+
+def scaling_of(keys: Mapping[str, Any]) -> tuple[tuple[str, object], ...]:
+    """Return what goes beyond plain rope, sorted, as `Rope.scaling` holds it; empty for the default type."""
+    kind = keys.get("rope_type", "default")
+    if kind == "default":
+        return ()
+    extra = {name: _frozen(value) for name, value in keys.items() if name not in _NOT_SCALING}
+    return tuple(sorted({**extra, "rope_type": kind}.items()))
+
+
+def _frozen(value: object) -> object:
+    if isinstance(value, list):
+        return tuple(value)
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def read_rope(decoder: Mapping[str, Any], policy: RopePolicy, head_dim: int, resolver: Resolver) -> Rope | None:
+    """Return the rope the producer trained with; notes gaps, assumptions and questions on the resolver."""
+    keys = rope_keys(decoder)
+    if keys is None:
+        resolver.gaps.append(Gap("rope", "malformed", "rope_parameters is nested per layer type, one rope is expected"))
+        return None
+    theta = resolver.settings.get("rope.theta", keys.get("rope_theta"))
+    flat = decoder.get("rope_theta")
+    if "rope.theta" not in resolver.settings and is_number(flat) and is_number(theta) and flat != theta:
+        resolver.gaps.append(
+            Gap("rope", "conflict", f"rope_theta is {flat:g} and rope_parameters.rope_theta is {theta:g}")
+        )
+    if theta is None:
+        why = "no rope_theta is written, and readers assume 10000 or 1000000"
+        resolver.questions.append(Question("rope.theta", why, (10000, 1000000)))
+        return None
+    if not is_number(theta) or not theta > 0:
+        resolver.gaps.append(Gap("rope", "malformed", f"rope_theta is {theta!r}, not a positive number"))
+        return None
+    width = _rotary_dim(keys, policy, head_dim, resolver)
+    if width is None:
+        return None
+    resolver.note("rope", keys, "rope_parameters" if decoder.get("rope_parameters") else "rope_theta")
+    interleaved = decoder.get("is_neox_style") is False or decoder.get("rope_is_neox_style") is False
+    return Rope(float(theta), width, scaling_of(keys), interleaved=interleaved)
+
+
+def _rotary_dim(keys: Mapping[str, Any], policy: RopePolicy, head_dim: int, resolver: Resolver) -> int | None:
+    written = keys.get("partial_rotary_factor", 1.0)
+    partial = resolver.settings.get("rope.partial", written)
+    if not is_number(partial) or not 0 < partial <= 1:
+        resolver.gaps.append(Gap("rope", "malformed", f"partial_rotary_factor is {partial!r}, not in (0, 1]"))
+        return None
+    if "rope.partial" in resolver.settings:
+        if partial != written:
+            resolver.assume("rope", f"{partial:g}", f"--set rope.partial overrides partial_rotary_factor {written:g}")
+    elif policy.policy == "full-width" and partial != 1.0:
+        resolver.assume(
+            "rope",
+            "whole heads are rotated",
+            f"partial_rotary_factor {partial:g} is taken for the verifier's: the trainer's rotary embedding ignores "
+            f"it (--set rope.partial={partial:g} if this drafter was trained with it)",
+        )
+        partial = 1.0
+    return int(head_dim * partial)

@@ -1,0 +1,81 @@
+"""Put two readings of one drafter side by side: *trained as* against *the engine runs it as*."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spectool.drafter.model import Attention, Drafter
+
+# Field -> what people call it, in the order they are shown. Fields not listed here change no output token:
+# `max_position_embeddings` sizes a cache, and K is bounded rather than equal (rule SLT002).
+LABELS: dict[str, str] = {
+    "method": "method",
+    "aux_layers": "aux layers (input ids)",
+    "slots": "slot layout",
+    "mask_token_id": "mask token",
+    "attention": "attention",
+    "rope": "rope",
+    "dimensions": "dimensions",
+    "qk_norm": "q/k norm",
+    "norm_before_residual": "norm before residual",
+    "norm_before_fc": "norm before fc",
+    "fc_norm": "norm per aux layer",
+    "rms_norm_eps": "rms norm eps",
+    "activation": "activation",
+    "attention_bias": "attention bias",
+    "mlp_bias": "mlp bias",
+    "sinks": "attention sinks",
+    "embedding_scale": "embedding scale",
+    "logit_scale": "logit scale",
+    "value_scale": "value scale",
+    "markov": "Markov head",
+    "confidence": "confidence head",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the comparison; `equal` is False where the two readings differ."""
+
+    field: str
+    label: str
+    trained: str
+    run: str
+    equal: bool
+
+
+def side_by_side(trained: Drafter, run: Drafter | None) -> tuple[Row, ...]:
+    """Compare field by field. Without a `run` (the engine refuses the folder) every row counts as equal."""
+    rows = []
+    for field, label in LABELS.items():
+        left = getattr(trained, field)
+        right = left if run is None else getattr(run, field)
+        rows.append(Row(field, label, show(left), "-" if run is None else show(right), left == right))
+    return tuple(rows)
+
+
+def differences(trained: Drafter, run: Drafter) -> tuple[Row, ...]:
+    """Return the rows in which the two readings differ, in display order."""
+    return tuple(row for row in side_by_side(trained, run) if not row.equal)
+
+
+def show(value: object) -> str:
+    """Render a field's value in a few words."""
+    match value:
+        case None:
+            return "-"
+        case True:
+            return "yes"
+        case False:
+            return "no"
+        case float():
+            return f"{value:g}"
+        case tuple() if value and all(isinstance(item, Attention) for item in value):
+            kinds = list(dict.fromkeys(str(item) for item in value))
+            if len(kinds) == 1:
+                return f"{len(value)} x {kinds[0]}"
+            return "; ".join(f"{index}: {item}" for index, item in enumerate(value))
+        case tuple():
+            return ", ".join(str(item) for item in value)
+        case _:
+            return str(value)

@@ -1,0 +1,98 @@
+"""What vLLM's Llama and Qwen3 draft layers take from a flat configuration: sizes, rope, attention."""
+
+from __future__ import annotations
+
+from spectool.dialects.rope import rope_keys, scaling_of
+from spectool.drafter.model import Attention, Dimensions, Rope
+from spectool.engine.reading.flat import Flat
+from spectool.engine.reading.record import EngineRefusedError
+from spectool.formats.lookup import is_int, is_number
+
+SLIDING = "sliding_attention"
+
+
+def size(flat: Flat, key: str) -> int:
+    """Return a size the model class cannot be built without."""
+    value = flat.get(key)
+    if not is_int(value) or value < 1:
+        raise EngineRefusedError("CFG003", f"{key} is {'missing' if value is None else repr(value)}: vLLM cannot build the layers")
+    return int(value)
+
+
+def dimensions(flat: Flat, aux_width: int | None) -> Dimensions:
+    """Return the sizes of the modules vLLM builds."""
+    hidden, heads = size(flat, "hidden_size"), size(flat, "num_attention_heads")
+    vocabulary = size(flat, "vocab_size")
+    head_dim = flat.get("head_dim") or hidden // heads
+    kv_heads = flat.get("num_key_value_heads") or heads
+    return Dimensions(
+        hidden_size=hidden,
+        target_hidden_size=flat.get("target_hidden_size") or aux_width or hidden,
+        intermediate_size=size(flat, "intermediate_size"),
+        num_layers=size(flat, "num_hidden_layers"),
+        num_heads=heads,
+        num_kv_heads=int(kv_heads),
+        head_dim=int(head_dim),
+        vocab_size=vocabulary,
+        draft_vocab_size=flat.get("draft_vocab_size") or vocabulary,
+    )
+
+
+def rope(flat: Flat, head_dim: int, fallback_theta: float) -> Rope:
+    """Return what `get_rope` builds. Unlike the trainers' rotary classes it obeys `partial_rotary_factor`.
+
+    Source: vLLM 0.33 `model_executor/layers/rotary_embedding/__init__.py`.
+    """
+    keys = rope_keys(flat)
+    if keys is None:
+        raise EngineRefusedError("ROP001", "rope_parameters is nested per layer type (TypeError in vLLM's get_rope)")
+    theta = keys.get("rope_theta", flat.get("default_theta", fallback_theta))
+    partial = keys.get("partial_rotary_factor", 1.0)
+    if not is_number(theta) or not is_number(partial) or not 0 < partial <= 1:
+        raise EngineRefusedError("ROP001", f"rope_theta {theta!r} with partial_rotary_factor {partial!r} cannot be built")
+    width = keys.get("rope_dim") or int(head_dim * partial)
+    return Rope(float(theta), int(width), scaling_of(keys), interleaved=not flat.get("is_neox_style", True))
+
+
+def epsilon(flat: Flat) -> float:
+    """Return the RMS norm epsilon."""
+    value = flat.get("rms_norm_eps")
+    if not is_number(value):
+        raise EngineRefusedError("CFG003", "rms_norm_eps is missing: vLLM cannot build the norms")
+    return float(value)
+
+
+def dflash_attention(flat: Flat, layers: int) -> tuple[Attention, ...]:
+    """Return window and causality per layer of a DFlash or DSpark drafter.
+
+    Source: vLLM 0.33 `model_executor/models/qwen3_dflash.py`, `_resolve_layer_attention` and `_dflash_layer_causal`:
+    `is_causal`, then `dflash_config.causal`, then sliding layers causal and full ones not.
+    """
+    own = flat.get("dflash_config") or {}
+    kinds = flat.get("layer_types")
+    if kinds is not None and len(kinds) < layers:
+        raise EngineRefusedError("ATT002", f"layer_types has {len(kinds)} entries for {layers} layers (IndexError in vLLM)")
+    forced = bool(own.get("use_swa", False))
+    any_sliding = kinds is not None and SLIDING in kinds
+    attention = []
+    for layer in range(layers):
+        sliding = forced if kinds is None or (forced and not any_sliding) else kinds[layer] == SLIDING
+        window = own.get("swa_window_size", flat.get("sliding_window")) if sliding else None
+        if sliding and window is None:
+            raise EngineRefusedError("ATT002", "sliding attention without a window size: vLLM raises")
+        causal = flat.get("is_causal")
+        if causal is None:
+            causal = own.get("causal")
+        if causal is None:
+            causal = bool(kinds) and kinds[layer] == SLIDING
+        attention.append(Attention(window, bool(causal)))
+    return tuple(attention)
+
+
+def llama_attention(flat: Flat, layers: int) -> tuple[Attention, ...]:
+    """Return window per layer of a P-EAGLE drafter, which always attends causally."""
+    kinds = flat.get("layer_types") or []
+    if kinds and len(kinds) < layers:
+        raise EngineRefusedError("ATT002", f"layer_types has {len(kinds)} entries for {layers} layers")
+    windows = [flat.get("sliding_window") if kinds and kinds[layer] == SLIDING else None for layer in range(layers)]
+    return tuple(Attention(window, causal=True) for window in windows)

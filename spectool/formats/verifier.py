@@ -1,0 +1,78 @@
+"""What a drafter needs to know of its verifier, from `config.json` and headers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spectool.errors import SourceError
+from spectool.formats.lookup import MISSING, is_int, lookup
+
+# Where multimodal verifiers keep their language model's configuration.
+NESTED = ("text_config", "llm_config", "language_config", "thinker_config.text_config")
+
+
+class VerifierView(BaseModel):
+    """A verifier: sizes of its language model, wherever the file nests them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="The folder or Hub id it was read from.")
+    architectures: tuple[str, ...] = Field(description="As the file states them; the first decides the engine's class.")
+    model_type: str | None = None
+    hidden_size: int = Field(gt=0)
+    num_hidden_layers: int = Field(gt=0)
+    vocab_size: int = Field(gt=0)
+    tie_word_embeddings: bool = False
+    rope_theta: float | None = None
+    max_position_embeddings: int | None = None
+    nested_under: str | None = Field(default=None, description="The key that holds the language model, if nested.")
+
+
+def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
+    """Read a verifier's `config.json`.
+
+    Nested language models, tied embeddings and both generations of rope keys (`rope_parameters` of transformers 5,
+    `rope_theta` before) are understood.
+
+    Raises:
+        SourceError: the file lacks a size or states something that is no size.
+
+    """
+    nested, where = config, None
+    if not is_int(config.get("num_hidden_layers")):
+        for path in NESTED:
+            candidate = lookup(config, path)
+            if isinstance(candidate, dict) and is_int(candidate.get("num_hidden_layers")):
+                nested, where = candidate, path
+                break
+    tied = config.get("tie_word_embeddings", nested.get("tie_word_embeddings", False))
+    fields = {
+        "name": name,
+        "architectures": tuple(config.get("architectures") or nested.get("architectures") or ()),
+        "model_type": config.get("model_type"),
+        "hidden_size": nested.get("hidden_size"),
+        "num_hidden_layers": nested.get("num_hidden_layers"),
+        "vocab_size": nested.get("vocab_size", config.get("vocab_size")),
+        "tie_word_embeddings": bool(tied),
+        "rope_theta": _rope_theta(nested),
+        "max_position_embeddings": nested.get("max_position_embeddings"),
+        "nested_under": where,
+    }
+    try:
+        return VerifierView.model_validate(fields)
+    except ValidationError as error:
+        faults = "; ".join(f"{fault['loc'][0] if fault['loc'] else '?'}: {fault['msg']}" for fault in error.errors())
+        raise SourceError(
+            f"{name}/config.json does not describe a verifier: {faults}", hint="Is --verifier the target model's folder?"
+        ) from None
+
+
+def _rope_theta(config: Mapping[str, Any]) -> float | None:
+    for path in ("rope_parameters.rope_theta", "rope_parameters.full_attention.rope_theta", "rope_theta"):
+        value = lookup(config, path)
+        if value is not MISSING and isinstance(value, int | float):
+            return float(value)
+    return None

@@ -1,0 +1,83 @@
+"""Open what a user names: a drafter folder, a verifier folder, or a verifier's Hub id."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from spectool.checkpoint.folder import Checkpoint, open_checkpoint
+from spectool.checkpoint.header import TensorInfo
+from spectool.dialects.sources import SETTINGS
+from spectool.dialects.view import View
+from spectool.formats.provenance import FILE, Provenance
+from spectool.formats.verifier import VerifierView, verifier_view
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?")
+
+
+@dataclass(frozen=True)
+class LoadedVerifier:
+    """A verifier. `view` is None when only its Hub id is known; `tensors` when its folder has no weights."""
+
+    name: str
+    root: Path | None
+    view: VerifierView | None
+    tensors: Mapping[str, TensorInfo] | None
+
+
+def hub_id(text: str) -> str | None:
+    """Return the repository id of `org/name` or `org/name@revision`; None when it is a folder or no id."""
+    if Path(text).exists() or not _HUB_ID.fullmatch(text):
+        return None
+    return text.partition("@")[0]
+
+
+def load_drafter(source: str) -> tuple[Checkpoint, View]:
+    """Open a drafter folder: its config and headers.
+
+    Raises:
+        SourceError: the folder or a file in it cannot be read.
+
+    """
+    checkpoint = open_checkpoint(Path(source))
+    name = checkpoint.root.resolve().name
+    return checkpoint, View(name, checkpoint.config, checkpoint.tensors, checkpoint.read, checkpoint.side_files)
+
+
+def load_verifier(verifier: str) -> LoadedVerifier:
+    """Open a verifier: `config.json` and headers of a folder, or the name alone of a Hub id.
+
+    Raises:
+        SourceError: the folder cannot be read, or describes no verifier.
+
+    """
+    name = hub_id(verifier)
+    if name is not None:
+        return LoadedVerifier(name, None, None, None)
+    checkpoint = open_checkpoint(Path(verifier), need_weights=False)
+    root = checkpoint.root.resolve()
+    return LoadedVerifier(root.name, root, verifier_view(root.name, checkpoint.config), checkpoint.tensors or None)
+
+
+def recorded_answers(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return what a conversion's record settles about its own output.
+
+    Only while the record fits the folder: another `config.json` than the one recorded makes the record void.
+    """
+    path = checkpoint.root / FILE
+    if not path.is_file():
+        return {}
+    try:
+        record = Provenance.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return {}
+    digests = {item.name: item.sha256 for item in record.files}
+    if digests.get("config.json") != hashlib.sha256((checkpoint.root / "config.json").read_bytes()).hexdigest():
+        return {}
+    return {key: value for key, value in record.settled.items() if key in SETTINGS}

@@ -1,0 +1,82 @@
+"""Inspections, plans and results of a conversion, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from spectool.api import ConversionPlan, Inspection
+from spectool.checkpoint.writer import WrittenFile
+from spectool.drafter.compare import LABELS, show
+from spectool.drafter.model import TITLES
+from spectool.report.text import finding_text
+
+_PLAIN = {"-", "no", "1"}
+
+
+def size_text(nbytes: int) -> str:
+    """Return a size in decimal units, as the Hub shows it."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= size:
+            return f"{nbytes / size:.1f} {unit}"
+    return f"{nbytes} B"
+
+
+def print_inspection(found: Inspection, console: Console) -> None:
+    """Print what a folder is."""
+    reading, file = found.reading, found.dialect.file
+    console.print(f"[bold]{escape(found.view.name)}[/]  {TITLES[file.method]}, {file.title} ({file.dialect})")
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for field, label in LABELS.items():
+        value = show(getattr(reading.drafter, field))
+        if value not in _PLAIN and field != "method":
+            where = reading.evidence[field].where if field in reading.evidence else ""
+            table.add_row(label, escape(value), f"[dim]{escape(where)}[/]")
+    table.add_row("block size", show(reading.drafter.block_size), "")
+    table.add_row("K (tokens per pass)", show(reading.drafter.speculative_tokens), "")
+    table.add_row("weights", f"{len(found.view.tensors)} tensors, {size_text(found.source.total_bytes)}", "")
+    served = {"native": "vLLM loads this layout as it is", "speculators": "the format vLLM loads", "foreign": "to be converted"}
+    table.add_row("layout", served[file.layout], f"[dim]{file.evidence}[/]")
+    console.print(table)
+    for item in reading.assumptions:
+        console.print(f"[dim]assumed[/] {item.field} = {escape(item.value)}: {escape(item.why)}")
+    for gap in reading.gaps:
+        console.print(f"[yellow]missing[/] {escape(gap.detail)}")
+    for question in reading.questions:
+        console.print(f"[yellow]open[/] {question.key}: {escape(question.why)} (--set {question.key}=...)")
+
+
+def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -> None:
+    """Print what a conversion will do; `brief` leaves out the tensors."""
+    found, output = plan.inspection, plan.output
+    title = f"{TITLES[found.reading.drafter.method]}, {found.dialect.file.title}"
+    console.print(f"[bold]{escape(found.view.name)}[/]  {title} -> Speculators {found.reading.drafter.method}")
+    console.print(f"vLLM {plan.facts.version} reads the planned folder as the drafter was trained")
+    if not brief:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("tensor", "shape", "from", "operation"):
+            table.add_column(column, overflow="fold")
+        for item in output.tensors:
+            table.add_row(item.name, "x".join(map(str, item.shape)), item.source if item.source != item.name else "", item.operation)
+        console.print(table)
+    for name, why in output.dropped.items():
+        console.print(f"dropped {escape(name)}: {escape(why)}")
+    for item in found.reading.assumptions:
+        console.print(f"assumed {item.field} = {escape(item.value)}: {escape(item.why)}")
+    for note in output.notes:
+        console.print(escape(note))
+    for finding in plan.findings:
+        console.print(finding_text(finding))
+    for unknown in plan.unknowns:
+        console.print(f"[dim]not checked[/] {unknown.code}: {escape(unknown.missing)}")
+
+
+def print_written(plan: ConversionPlan, out: Path, files: Sequence[WrittenFile], console: Console) -> None:
+    """Print what was written."""
+    total = sum(item.nbytes for item in files)
+    tokens = plan.inspection.reading.drafter.speculative_tokens
+    console.print(f"wrote [bold]{escape(str(out))}[/]: {len(files)} files, {size_text(total)}, K {tokens}")

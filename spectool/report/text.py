@@ -1,0 +1,63 @@
+"""A report for people: what differs first, in ten seconds."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from spectool.api import Report
+from spectool.drafter.model import TITLES
+from spectool.rules.registry import Finding
+
+# Always shown; of the other fields only those that differ, or that this drafter has.
+MAIN = {"aux_layers", "slots", "mask_token_id", "attention", "rope", "dimensions"}
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def print_report(report: Report, console: Console, *, quiet: bool = False) -> None:
+    """Print a report."""
+    title = f"{TITLES[report.method]}, {report.dialect}" if report.method else "not read"
+    console.print(f"[bold]{escape(report.drafter)}[/]  {title}  for {escape(report.verifier or 'an unknown verifier')}")
+    if report.rows and not quiet:
+        console.print(readings_table(report))
+    for finding in report.findings:
+        console.print(finding_text(finding))
+    if not quiet:
+        for field, value, why in report.assumptions:
+            console.print(f"[dim]assumed[/] {field} = {escape(value)}: {escape(why)}")
+        for unknown in report.unknowns:
+            console.print(f"[dim]not checked[/] {unknown.code}: {escape(unknown.missing)}")
+    console.print(summary(report))
+
+
+def readings_table(report: Report) -> Table:
+    """Return *trained as* beside *the engine runs it as*, differing lines marked."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    table.add_column("trained as", overflow="fold")
+    table.add_column(f"vLLM {report.engine} runs it as", overflow="fold")
+    for row in report.rows:
+        plain = row.trained in {"-", "no", "1"} or row.field in {"method", "rms_norm_eps", "activation"}
+        if row.equal and row.field not in MAIN and plain:
+            continue
+        style = "" if row.equal else "bold red"
+        mark = "" if row.equal else "  <-- differs"
+        table.add_row(row.label, Text(row.trained, style), Text(("same" if row.equal and row.run != "-" else row.run) + mark, style))
+    return table
+
+
+def finding_text(finding: Finding) -> Group:
+    """Return a finding as two lines: what, and what to do."""
+    head = Text.assemble((f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "bold"), f" {finding.message}")
+    return Group(head, Text(f"      {finding.fix}", "dim"))
+
+
+def summary(report: Report) -> str:
+    """Return the last line."""
+    counts = {severity: sum(finding.severity == severity for finding in report.findings) for severity in STYLES}
+    if not any(counts.values()):
+        checked = "nothing to report" if not report.unknowns else "nothing to report in what could be checked"
+        return f"[green]clean[/]: {checked}"
+    return ", ".join(f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items() if count)

@@ -1,0 +1,100 @@
+"""AUX: which verifier layers feed the drafter, and the width of `fc`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.rules.context import Context
+from spectool.rules.helpers import differs, engine_refuses
+from spectool.rules.registry import Abstain, Hit, rule
+
+_UTILS = "vLLM 0.33 v1/worker/gpu/spec_decode/eagle/eagle3_utils.py"
+
+
+@rule(
+    "AUX001",
+    "aux-layer-out-of-range",
+    summary="An aux layer does not exist in the verifier.",
+    why="vLLM captures fewer hidden states than fc expects; the error comes at the first forward pass, or later.",
+    fix="Serve the drafter with the verifier it was trained for.",
+    references=("github.com/vllm-project/vllm pull 48113", _UTILS),
+)
+def out_of_range(context: Context) -> Iterator[Hit | Abstain]:
+    """Input ids run from 0 (embedding) to the number of layers (output of the last)."""
+    if context.verifier is None:
+        yield Abstain("the verifier's number of layers (--verifier)")
+        return
+    layers = context.verifier.num_hidden_layers
+    bad = [layer for layer in context.drafter.aux_layers or () if not 0 <= layer <= layers]
+    if bad:
+        names = ", ".join(f"{layer} (output of layer {layer - 1})" for layer in bad)
+        yield Hit(f"aux layer {names} does not exist: {context.verifier.name} has layers 0 to {layers - 1}")
+
+
+@rule(
+    "AUX002",
+    "aux-layers-missing",
+    summary="The aux layers are missing or no list of layer ids.",
+    why="They are chosen at training time and cannot be recomputed; readers that fill them in by formula are mostly wrong.",
+    fix="Ask the drafter's publisher for target_layer_ids, and write them.",
+    references=("github.com/z-lab/dflash issue 156", "github.com/vllm-project/vllm pull 50170"),
+)
+def missing(context: Context) -> Iterator[Hit]:
+    """Fires when neither the file nor a convention says."""
+    gaps = context.gaps("aux_layers")
+    for gap in gaps:
+        yield Hit(gap.detail)
+    if not gaps:
+        yield from engine_refuses(context, "AUX002")
+
+
+@rule(
+    "AUX003",
+    "aux-layer-doubled",
+    summary="An aux layer is named twice.",
+    why="vLLM captures each layer once, so fc receives fewer hidden states than it was trained on.",
+    fix="Correct the list of aux layers.",
+    references=("vLLM 0.33 model_executor/models/interfaces.py set_aux_hidden_state_layers",),
+)
+def doubled(context: Context) -> Iterator[Hit]:
+    """Fires for any repeated id."""
+    layers = context.drafter.aux_layers or ()
+    twice = sorted({layer for layer in layers if layers.count(layer) > 1})
+    if twice:
+        yield Hit(f"aux layer {', '.join(map(str, twice))} (input id) stands more than once in the list of {len(layers)}")
+
+
+@rule(
+    "AUX004",
+    "fc-width",
+    summary="fc does not read as many hidden states as there are aux layers.",
+    why="The number of aux layers or their width is not the one the drafter was trained with; vLLM fails at load or forward.",
+    fix="Correct the list of aux layers, or write target_hidden_size if the verifier is wider than the drafter.",
+    references=("github.com/vllm-project/vllm issue 54526", _UTILS),
+)
+def fc_width(context: Context) -> Iterator[Hit]:
+    """Compares fc's columns with aux layers x width of a hidden state."""
+    shape = context.shapes.get("fc.weight", ())
+    layers = context.drafter.aux_layers
+    if len(shape) == 2 and layers is not None:
+        width, target = shape[1], context.drafter.dimensions.target_hidden_size
+        if width != len(layers) * target:
+            yield Hit(f"fc.weight reads {width} values, {len(layers)} aux layers of {target} give {len(layers) * target}")
+            return
+    yield from engine_refuses(context, "AUX004")
+
+
+@rule(
+    "AUX005",
+    "aux-layers-differ",
+    scope="engine",
+    summary="vLLM would feed other aux layers, or feed them in another order.",
+    why="It sorts the ids; fc's column blocks keep the file's order. Off by one or permuted, acceptance drops in silence.",
+    fix="Convert the folder with `spectool convert`: it sorts the ids and moves fc's column blocks with them.",
+    references=(_UTILS, "vLLM 0.32 run: config [4, 0, 2] accepts 1.878 where [0, 2, 4] accepts 1.927"),
+)
+def differ(context: Context) -> Iterator[Hit]:
+    """Fires on any difference that no refusal explains."""
+    layers = context.drafter.aux_layers or ()
+    if len(set(layers)) == len(layers):
+        yield from differs(context, "aux_layers", "the aux layers are not read as they were trained")

@@ -1,0 +1,70 @@
+"""CFG: what the file says it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.rules.context import Context
+from spectool.rules.helpers import engine_refuses
+from spectool.rules.registry import Hit, rule
+
+_ALGOS = "vLLM 0.33 transformers_utils/configs/speculators/{base,algos}.py"
+
+
+@rule(
+    "CFG001",
+    "unknown-layout",
+    summary="The folder fits no dialect, or more than one.",
+    why="Converting or checking a layout by guess is how drafters end up accepting nothing.",
+    fix="Name the dialect with --from, or serve the folder natively if the message says vLLM loads it.",
+    references=("converters/*.toml",),
+)
+def unknown_layout(context: Context) -> Iterator[Hit]:
+    """Never fires here: detection raises it before a context exists."""
+    yield from ()
+
+
+@rule(
+    "CFG002",
+    "top-level-model-type",
+    scope="engine",
+    summary="A Speculators config.json carries a top-level model_type.",
+    why="vLLM recognises Speculators files by the absence of model_type; with one, every Speculators key is ignored.",
+    fix="Remove the top-level model_type (or write `speculators`).",
+    references=("vLLM 0.33 transformers_utils/config.py HFConfigParser",),
+)
+def top_level_model_type(context: Context) -> Iterator[Hit]:
+    """Fires when vLLM would not see a Speculators file."""
+    yield from engine_refuses(context, "CFG002")
+
+
+@rule(
+    "CFG003",
+    "unreadable-config",
+    summary="config.json lacks a key or holds a value that the decoder cannot be built from.",
+    why="vLLM fills no defaults for Speculators files: a missing size is an error at start, a wrong one at load.",
+    fix="Write the key named in the message.",
+    references=(_ALGOS,),
+)
+def unreadable_config(context: Context) -> Iterator[Hit]:
+    """Fires for gaps no more specific rule explains, and for what vLLM cannot build."""
+    known = ("decoder", "dimensions", "rms_norm_eps", "block_size", "speculative_tokens", "draft_vocab_size")
+    more = ("target_hidden_size", "verifier_layers", "embedding_scale", "logit_scale")
+    for gap in context.gaps(*known, *more):
+        yield Hit(gap.detail)
+    if not context.gaps(*known, *more):
+        yield from engine_refuses(context, "CFG003")
+
+
+@rule(
+    "CFG004",
+    "unknown-architecture",
+    scope="engine",
+    summary="vLLM has no class for the drafter's architecture or model_type.",
+    why="A native folder is loaded by the name in `architectures`; converting it removes the dependence on the name.",
+    fix="Convert the folder with `spectool convert`, or correct `architectures`.",
+    references=("vLLM 0.33 model_executor/models/registry.py", "vLLM 0.33 transformers_utils/configs/eagle.py"),
+)
+def unknown_architecture(context: Context) -> Iterator[Hit]:
+    """Fires when no model class would be found."""
+    yield from engine_refuses(context, "CFG004")

@@ -1,0 +1,62 @@
+"""Everything a rule may look at, gathered once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from spectool.dialects.record import Gap, Reading
+from spectool.dialects.view import TensorHeader, View
+from spectool.drafter.compare import Row, differences
+from spectool.drafter.model import Drafter, Method
+from spectool.engine.facts import EngineFacts
+from spectool.engine.reading.record import EngineReading
+from spectool.formats.verifier import VerifierView
+
+
+@dataclass(frozen=True)
+class Context:
+    """A drafter folder, its two readings, and the verifier. `shapes` are canonical names and shapes.
+
+    `verifier` is None when none was given, or only its Hub id is known; `tokens` is K as it will be served.
+    """
+
+    view: View
+    reading: Reading
+    engine: EngineReading
+    facts: EngineFacts
+    verifier: VerifierView | None
+    verifier_tensors: Mapping[str, TensorHeader] | None
+    tokens: int | None
+
+    @property
+    def method(self) -> Method:
+        """The drafter's method."""
+        return self.reading.drafter.method
+
+    @property
+    def drafter(self) -> Drafter:
+        """The trainer's reading."""
+        return self.reading.drafter
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes by canonical name, after the dialect's operations."""
+        placed = self.reading.placements.placed
+        return {name: item.shape(self.view.tensors[item.source].shape) for name, item in placed.items()}
+
+    @cached_property
+    def differing(self) -> dict[str, Row]:
+        """The fields in which the engine's reading differs, by field."""
+        if self.engine.drafter is None:
+            return {}
+        return {row.field: row for row in differences(self.drafter, self.engine.drafter)}
+
+    def gaps(self, *fields: str) -> list[Gap]:
+        """Return what the trainer's reading could not take from the file, for these fields."""
+        return [gap for gap in self.reading.gaps if gap.field in fields]
+
+    def refused(self, code: str) -> list[str]:
+        """Return what the engine trips over under a rule's code."""
+        return [refusal.message for refusal in self.engine.refusals if refusal.code == code]

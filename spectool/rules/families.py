@@ -1,0 +1,13 @@
+"""The rule families. Importing one registers its rules."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+FAMILIES = ("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier")
+
+
+def load() -> None:
+    """Import every family once."""
+    for family in FAMILIES:
+        import_module(f"spectool.rules.{family}")

@@ -1,0 +1,104 @@
+"""HED, EMB: Markov head, confidence head, and scales around embedding and logits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.rules.context import Context
+from spectool.rules.helpers import differs, engine_refuses
+from spectool.rules.registry import Hit, rule
+
+_DSPARK = "vLLM 0.33 model_executor/models/qwen3_dspark.py"
+_TYPED = ("markov_head.gate_proj.", "markov_head.joint_proj.")
+
+
+@rule(
+    "HED001",
+    "markov-head-type",
+    methods=("dspark",),
+    summary="The Markov head is not the vanilla one.",
+    why="vLLM never reads markov_head_type and builds the vanilla head: it refuses the extra tensors, or runs wrong maths.",
+    fix="Serve this head with an engine that implements it (SGLang, TensorRT-LLM).",
+    references=(_DSPARK,),
+)
+def head_type(context: Context) -> Iterator[Hit]:
+    """Looks at the type's name and at the tensors a gated or rnn head has."""
+    markov = context.drafter.markov
+    extra = sorted(name for name in context.view.tensors if any(part in name for part in _TYPED))
+    if markov is not None and markov.kind != "vanilla":
+        yield Hit(f"markov_head_type is {markov.kind}", trained=str(markov), run="vanilla")
+    elif extra:
+        yield Hit(f"{extra[0]} belongs to a gated or rnn Markov head, but the config says vanilla")
+
+
+@rule(
+    "HED002",
+    "markov-head-missing",
+    methods=("dspark",),
+    summary="The Markov head's rank or type is missing, or its rank is not the tensors'.",
+    why="Without a rank vLLM cannot build the head; a rank of 0 fails at the first draft.",
+    fix="Write markov_rank and markov_head_type as trained.",
+    references=(_DSPARK, "vLLM 0.32 run: markov_rank 0 fails at the first draft"),
+)
+def head_missing(context: Context) -> Iterator[Hit]:
+    """Compares the rank with markov_w1's columns."""
+    gaps = context.gaps("markov_rank", "markov_type")
+    for gap in gaps:
+        yield Hit(gap.detail)
+    shape, markov = context.shapes.get("markov_head.markov_w1.weight", ()), context.drafter.markov
+    if markov is not None and markov.rank < 1:
+        yield Hit(f"markov_rank is {markov.rank}")
+    elif markov is not None and len(shape) == 2 and shape[1] != markov.rank:
+        yield Hit(f"markov_rank is {markov.rank}, markov_w1 has {shape[1]} columns")
+    elif not gaps:
+        yield from engine_refuses(context, "HED002")
+
+
+@rule(
+    "HED003",
+    "confidence-head-differs",
+    scope="engine",
+    severity="warning",
+    methods=("dspark",),
+    summary="vLLM would drop the confidence head, or feed it another input.",
+    why="The flags default to false in vLLM and to true in Speculators. Drafting works without the head; adaptive verification loses it.",
+    fix="Write enable_confidence_head and confidence_head_with_markov explicitly.",
+    references=(_DSPARK,),
+)
+def confidence_differs(context: Context) -> Iterator[Hit]:
+    """Fires on any difference, and on flags that cannot be read."""
+    for gap in context.gaps("confidence", "confidence_with_markov"):
+        yield Hit(gap.detail)
+    yield from differs(context, "confidence", "the confidence head is not built as trained")
+
+
+@rule(
+    "HED004",
+    "markov-head-differs",
+    scope="engine",
+    methods=("dspark",),
+    summary="vLLM would build a Markov head of another rank.",
+    why="Its weights would not fit.",
+    fix="Write markov_rank as trained.",
+    references=(_DSPARK,),
+)
+def markov_differs(context: Context) -> Iterator[Hit]:
+    """Fires on a rank that differs; the type is HED001's business."""
+    markov = context.drafter.markov
+    if markov is not None and markov.kind == "vanilla":
+        yield from differs(context, "markov", "the Markov head is not built as trained")
+
+
+@rule(
+    "EMB001",
+    "scale-lost",
+    scope="engine",
+    summary="The drafter was trained with a scale on embedding, logits or values that vLLM does not apply.",
+    why="Gemma's verifiers scale their embedding inside the model; vLLM shares the raw row with the drafter, and acceptance collapses.",
+    fix="Serve with an engine that applies the scale, until a converted form that holds it is available.",
+    references=("github.com/vllm-project/vllm pull 41703", "vLLM 0.33 model_executor/models/qwen3_dflash.py"),
+)
+def scale_lost(context: Context) -> Iterator[Hit]:
+    """Fires on any of the three scales."""
+    for field in ("embedding_scale", "logit_scale", "value_scale"):
+        yield from differs(context, field, f"the {field.replace('_', ' ')} is not applied as trained")

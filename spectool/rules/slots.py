@@ -1,0 +1,75 @@
+"""SLT: which slots of the block predict, and how many tokens one pass proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.rules.context import Context
+from spectool.rules.helpers import differs, engine_refuses
+from spectool.rules.registry import Abstain, Hit, rule
+
+_DSPARK = "vLLM 0.33 v1/worker/gpu/spec_decode/dspark/speculator.py"
+
+
+@rule(
+    "SLT001",
+    "slot-layout-differs",
+    scope="engine",
+    methods=("dflash", "dspark"),
+    summary="vLLM would read the block's slots in another layout than they were trained in.",
+    why=(
+        "Nothing in the tensors tells anchor-first from bonus-anchor. The wrong one shifts every draft by a position: "
+        "acceptance length near 1, no error. Absent, sample_from_anchor means true to Speculators and false to vLLM."
+    ),
+    fix="Write sample_from_anchor explicitly: true when speculative_tokens equals block_size, false when it is one less.",
+    references=("github.com/vllm-project/vllm issue 56792", _DSPARK),
+)
+def layout_differs(context: Context) -> Iterator[Hit]:
+    """Fires when the two readings name different layouts, or vLLM refuses the one that is written."""
+    refusals = list(engine_refuses(context, "SLT001"))
+    yield from refusals
+    if not refusals:
+        yield from differs(context, "slots", "the block's slots are read in another layout")
+
+
+@rule(
+    "SLT002",
+    "tokens-beyond-block",
+    summary="K is larger than the block the drafter was trained on.",
+    why="vLLM does not check it: positions beyond the block were never trained and are drafted all the same.",
+    fix="Lower speculative_tokens to what the block holds.",
+    references=("vLLM 0.33 config/speculative.py: no check of K against block_size", "github.com/vllm-project/vllm pull 41834"),
+)
+def beyond_block(context: Context) -> Iterator[Hit | Abstain]:
+    """Compares K with the block's slots, for layouts that say how large the block is."""
+    tokens, most = context.tokens or context.drafter.speculative_tokens, context.drafter.most_tokens
+    if tokens is None:
+        yield Abstain("K (--set speculative_tokens=N)")
+    elif tokens < 1:
+        yield Hit(f"speculative_tokens is {tokens}")
+    elif most is not None and tokens > most and not _contradicts(context):
+        yield Hit(f"speculative_tokens {tokens} is beyond the {most} a block of {context.drafter.block_size} holds")
+
+
+@rule(
+    "SLT003",
+    "anchor-flag-contradicts-tokens",
+    methods=("dflash", "dspark"),
+    summary="sample_from_anchor says one layout, speculative_tokens the other.",
+    why="With the bonus-anchor layout the last of block_size tokens does not exist; one of the two keys is wrong.",
+    fix="Set sample_from_anchor to true if every slot was trained to predict, else lower speculative_tokens by one.",
+    references=("github.com/vllm-project/speculators pull 760",),
+)
+def flag_contradicts(context: Context) -> Iterator[Hit]:
+    """Fires when the file states bonus-anchor and K equals the block."""
+    for gap in context.gaps("slots"):
+        yield Hit(gap.detail)
+    if _contradicts(context):
+        block = context.drafter.block_size
+        yield Hit(f"sample_from_anchor is false, so a block of {block} holds {(block or 1) - 1} tokens, not {block}")
+
+
+def _contradicts(context: Context) -> bool:
+    drafter, evidence = context.drafter, context.reading.evidence.get("slots")
+    stated = evidence is not None and evidence.where == "sample_from_anchor"
+    return stated and drafter.slots == "bonus-anchor" and drafter.speculative_tokens == drafter.block_size

@@ -1,0 +1,99 @@
+"""TEN: the complete set of tensors. vLLM reports unknown ones and never a missing one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.drafter.inventory import inventory
+from spectool.rules.context import Context
+from spectool.rules.registry import Hit, rule
+
+_LOADER = "vLLM 0.33 model_executor/model_loader/default_loader.py: draft classes return None, so nothing is checked"
+_SHOWN = 5
+
+
+def _some(names: list[str]) -> str:
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + rest
+
+
+@rule(
+    "TEN001",
+    "tensor-missing",
+    summary="A tensor the drafter needs is not in the file.",
+    why="vLLM does not notice: the module keeps whatever memory it was given, and drafts with it.",
+    fix="Use the complete checkpoint.",
+    references=(_LOADER, "github.com/vllm-project/speculators issue 1114"),
+)
+def missing(context: Context) -> Iterator[Hit]:
+    """Holds the file against the inventory of its method."""
+    if not context.view.tensors:
+        yield Hit("the folder has no weights")
+        return
+    expected = inventory(context.drafter)
+    gone = [name for name, item in expected.items() if not item.optional and name not in context.shapes]
+    gone = [name for name in gone if name not in {"mask_hidden", "d2t"}]  # rules MSK003 and VOC002
+    if gone:
+        yield Hit(f"missing: {_some(gone)}")
+
+
+@rule(
+    "TEN002",
+    "tensor-unknown",
+    summary="The file has a tensor that is no part of the drafter.",
+    why="vLLM refuses unknown names, and ignores a bias it has no module for; either way the trained drafter is not what runs.",
+    fix="Find out what the tensor is for; name the right dialect with --from if the folder was taken for another.",
+    references=("vLLM 0.33 model_executor/models/utils.py AutoWeightsLoader",),
+)
+def unknown(context: Context) -> Iterator[Hit]:
+    """Holds the inventory against the file."""
+    expected = inventory(context.drafter)
+    training = {"t2d", "d2t"}  # rule VOC002
+    refused = ("markov_head.gate_proj.", "markov_head.joint_proj.")  # rule HED001
+    extra = [item.source for name, item in context.reading.placements.placed.items() if name not in expected | dict.fromkeys(training)]
+    extra += context.reading.placements.unplaced
+    extra = sorted(name for name in extra if not name.startswith(refused))
+    if extra:
+        yield Hit(f"not part of a {context.reading.dialect.file.title} drafter: {_some(extra)}")
+
+
+@rule(
+    "TEN003",
+    "tensor-shape",
+    summary="A tensor has another shape than the drafter's sizes demand.",
+    why="It would not load, or load as something else.",
+    fix="Check which of config.json and the file is wrong.",
+    references=("vLLM 0.33 model_executor/models/{qwen3_dflash,qwen3_dspark,llama_eagle3}.py",),
+)
+def shape(context: Context) -> Iterator[Hit]:
+    """Compares shapes; fc and what follows from it are rule AUX004's business."""
+    of_aux = {"fc.weight", "mask_hidden", "input_norm.weight"}
+    of_markov = {"markov_head.markov_w1.weight", "markov_head.markov_w2.weight", "confidence_head.proj.weight"}
+    width = context.shapes.get("fc.weight", (0, 0))[-1]
+    aux_wrong = width != len(context.drafter.aux_layers or ()) * context.drafter.dimensions.target_hidden_size
+    markov = context.drafter.markov
+    rank_wrong = markov is not None and context.shapes.get("markov_head.markov_w1.weight", (0, 0))[-1] != markov.rank
+    wrong = []
+    for name, item in inventory(context.drafter).items():
+        found = context.shapes.get(name)
+        if found is None or found == item.shape:
+            continue
+        if (name in of_aux and aux_wrong) or (name in of_markov and rank_wrong):
+            continue
+        wrong.append(f"{name} is {list(found)}, not {list(item.shape)}")
+    if wrong:
+        yield Hit(_some(wrong))
+
+
+@rule(
+    "TEN004",
+    "tensor-twice",
+    summary="Two tensors of the file are one and the same parameter.",
+    why="vLLM loads both; the later one in the file wins.",
+    fix="Remove the one that is not trained.",
+    references=("vLLM 0.32 run: with midlayer.* and layers.0.* the later one wins",),
+)
+def twice(context: Context) -> Iterator[Hit]:
+    """Fires when a dialect's names meet."""
+    for first, second, target in context.reading.placements.collisions:
+        yield Hit(f"{first} and {second} are both {target}")
