@@ -1,0 +1,1 @@
+"""Decide what to run, with reasons. Pure: no process, no network, no file."""

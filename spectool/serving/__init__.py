@@ -1,0 +1,1 @@
+"""Start an engine, watch it, ask it, stop it."""

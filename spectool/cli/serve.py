@@ -1,0 +1,167 @@
+"""`spectool serve DRAFTER`: build the `vllm serve` command for a drafter, run it, watch it.
+
+Register with `context_settings=CONTEXT_SETTINGS`: what comes after `--` must arrive in `ctx.args`. Unknown options
+before `--` stay errors, since a mistyped option of ours must not become a flag of vLLM's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spectool.cli.options import Drafter, Format, OutputFormat, Quiet, Settings, Verifier, parse_settings
+
+if TYPE_CHECKING:
+    from spectool.engine.ask import Engine
+    from spectool.planning.command import Flag
+
+CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": False}
+
+
+EnginePython = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="The engine's interpreter; else SPECTOOL_ENGINE, else that of the vllm on PATH."),
+]
+
+
+def command(
+    ctx: typer.Context,
+    drafter: Drafter,
+    *,
+    verifier: Verifier = None,
+    settings: Settings = None,
+    engine_python: EnginePython = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command and why, start nothing.")] = False,
+    replace: Annotated[bool, typer.Option("--exec", help="Become the engine instead of watching it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Serve a drafter that has errors.")] = False,
+    format: OutputFormat = Format.text,  # noqa: A002 - the option's name
+    quiet: Quiet = False,
+) -> None:
+    """Serve a drafter and its verifier in vLLM. Flags after -- go to vllm serve."""
+    from spectool.planning.command import served_name  # noqa: PLC0415
+    from spectool.serving.address import from_flags, with_port  # noqa: PLC0415
+    from spectool.serving.progress import Progress  # noqa: PLC0415
+    from spectool.serving.serve import serve  # noqa: PLC0415
+
+    extra = with_port(ctx.args)
+    file_keys = read_config_file(extra)
+    pair = describe_pair(drafter, verifier, settings, extra, force=force)
+    engine = find(engine_python, required=not dry_run)
+    parts = flags_for(engine, pair, extra)
+    argv = [word for part in parts for word in part.argv]
+    address = from_flags(argv, file_keys)
+    if dry_run:
+        show(parts, format)
+        return
+    if replace:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(argv[0], argv, dict(os.environ))  # noqa: S606 - no shell is meant
+    with Progress(quiet=quiet) as progress:
+        code = serve(argv, address, progress, name=served_name(argv))
+    raise typer.Exit(code)
+
+
+def describe_pair(
+    drafter: str, verifier: str | None, settings: list[str] | None, extra: list[str], *, force: bool
+) -> Any:
+    """Ask what the drafter is, and refuse one with errors.
+
+    A number of tokens in the user's `--speculative-config` answers the question for it, as `--set` would.
+
+    Raises:
+        RefusedError: it has findings of severity error, and force is off.
+
+    """
+    from spectool.api import describe  # noqa: PLC0415
+    from spectool.errors import RefusedError  # noqa: PLC0415
+    from spectool.planning.command import take_speculative  # noqa: PLC0415
+
+    answers = parse_settings(settings)
+    own, _ = take_speculative(extra)
+    count = (own or {}).get("num_speculative_tokens")
+    if isinstance(count, int):
+        answers.setdefault("speculative_tokens", count)
+    pair = describe(drafter, verifier, answers)
+    errors = [found for found in pair.findings if getattr(found.severity, "value", found.severity) == "error"]
+    for found in errors:
+        sys.stderr.write(f"error {found.code}: {found.message}\n")
+        if getattr(found, "fix", None):
+            sys.stderr.write(f"  fix: {found.fix}\n")
+    if errors and not force:
+        raise RefusedError(
+            f"{drafter} has {len(errors)} error{'' if len(errors) == 1 else 's'}, so no engine was started",
+            hint="spectool validate shows both sides of each; --force starts it all the same.",
+        )
+    return pair
+
+
+def find(engine_python: str | None, *, required: bool) -> Engine | None:
+    """Find the engine; without one, a dry run still shows the command for an engine elsewhere.
+
+    Raises:
+        EngineMissingError: none was found and one is required, or was named.
+
+    """
+    from spectool.engine.ask import find_engine  # noqa: PLC0415
+    from spectool.engine.locate import VARIABLE  # noqa: PLC0415
+    from spectool.errors import EngineMissingError  # noqa: PLC0415
+
+    try:
+        return find_engine(engine_python)
+    except EngineMissingError as error:
+        if required or engine_python or os.environ.get(VARIABLE):
+            raise
+        sys.stderr.write(f"note: {error.message}; the command is for an engine elsewhere\n")
+        return None
+
+
+def flags_for(engine: Engine | None, pair: Any, extra: list[str], *, drafting: bool = True) -> list[Flag]:
+    """Return the parts of the command for a described pair, with or without its drafter."""
+    from spectool.planning.command import serve_flags, speculative_config, take_speculative  # noqa: PLC0415
+
+    if not drafting:
+        return serve_flags(engine, str(pair.verifier), None, take_speculative(extra)[1])
+    speculative = speculative_config(str(pair.method), str(pair.drafter), int(pair.speculative_tokens))
+    return serve_flags(engine, str(pair.verifier), speculative, extra)
+
+
+def read_config_file(extra: list[str]) -> dict[str, str]:
+    """Return the top-level keys of the user's `--config` file.
+
+    Raises:
+        SourceError: it cannot be read.
+        UsageError: it sets the model or speculative decoding.
+
+    """
+    from pathlib import Path  # noqa: PLC0415
+
+    from spectool.errors import SourceError  # noqa: PLC0415
+    from spectool.planning import flags  # noqa: PLC0415
+    from spectool.planning.command import refuse_config_file  # noqa: PLC0415
+
+    name = flags.value_of(extra, "--config")
+    if name is None:
+        return {}
+    try:
+        keys = flags.top_level(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read {name}, named by --config: {error}") from error
+    refuse_config_file(keys, name)
+    return keys
+
+
+def show(parts: list[Flag], form: Format) -> None:
+    """Print the command to stdout; as text, the reasons go to stderr, so that stdout can be pasted."""
+    from spectool.cli.output import print_json  # noqa: PLC0415
+    from spectool.planning import render  # noqa: PLC0415
+
+    if form is Format.json:
+        print_json(render.as_json(parts))
+        return
+    sys.stdout.write(render.as_shell(parts) + "\n")
+    for line in render.reasons(parts):
+        sys.stderr.write(f"  {line}\n")

@@ -1,0 +1,196 @@
+"""A minimal client for a vLLM server. Its answers are not trusted: sizes and times are limited, shapes are checked."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectool.errors import EngineMissingError
+from spectool.serving.address import Address
+
+# Bytes. /metrics of a server with many histograms is some 100 kB; 2,000 tokens with log-probabilities about 300 kB.
+MAX_ANSWER = 32 << 20
+# Seconds for the short questions; a completion gets its own time.
+SHORT_TIMEOUT = 5.0
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A greedy continuation.
+
+    Attributes:
+        tokens: ids of the generated tokens.
+        gaps: per token, the log-probability of the best token minus that of the second best, in nats; None where the
+            server did not give two.
+
+    """
+
+    tokens: tuple[int, ...]
+    gaps: tuple[float | None, ...]
+
+
+class Client:
+    """Asks one server.
+
+    Args:
+        address: where it listens.
+        api_key: sent as bearer token, never shown.
+
+    """
+
+    def __init__(self, address: Address, api_key: str | None = None) -> None:
+        self._address = address
+        self._key = api_key
+
+    def healthy(self) -> bool:
+        """Say whether `/health` answers 200: vLLM listens only when its engine is ready."""
+        try:
+            return self._ask("GET", "/health", None, SHORT_TIMEOUT, limit=_CHUNK)[0] == 200
+        except EngineMissingError:
+            return False
+
+    def metrics(self) -> str:
+        """Return the Prometheus text of `/metrics`.
+
+        Raises:
+            EngineMissingError: no usable answer.
+
+        """
+        status, body = self._ask("GET", "/metrics", None, SHORT_TIMEOUT)
+        if status != 200:
+            raise EngineMissingError(f"{self._address}/metrics answered {status}")
+        return body.decode("utf-8", "replace")
+
+    def complete(self, model: str, prompt: str, max_tokens: int, timeout: float) -> Completion:
+        """Return the greedy continuation of a prompt, of exactly max_tokens tokens where the context allows it.
+
+        Args:
+            model: the served name.
+            prompt: text.
+            max_tokens: tokens to generate, also past an end-of-text token.
+            timeout: seconds for the whole answer.
+
+        Raises:
+            EngineMissingError: no usable answer.
+
+        """
+        question = {
+            "model": model,
+            "prompt": prompt,
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+            "logprobs": 2,
+            # Ids, since different tokens can have the same text.
+            "return_tokens_as_token_ids": True,
+        }
+        return _completion(self._json("/v1/completions", question, timeout), str(self._address))
+
+    def text_of(self, model: str, tokens: Sequence[int]) -> str | None:
+        """Return the text of tokens, or None where the server does not tell."""
+        try:
+            answer = self._json("/detokenize", {"model": model, "tokens": list(tokens)}, SHORT_TIMEOUT)
+        except EngineMissingError:
+            return None
+        text = answer.get("prompt")
+        return text if isinstance(text, str) else None
+
+    def _json(self, path: str, question: dict[str, Any], timeout: float) -> dict[str, Any]:
+        status, body = self._ask("POST", path, json.dumps(question).encode(), timeout)
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError):
+            answer = None
+        if status != 200:
+            raise EngineMissingError(f"{self._address}{path} answered {status}{_said(answer)}")
+        if not isinstance(answer, dict):
+            raise EngineMissingError(f"{self._address}{path} answered something that is not a JSON object")
+        return answer
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None, timeout: float, limit: int = MAX_ANSWER
+    ) -> tuple[int, bytes]:
+        """Send one request on its own connection. No proxy, no redirect."""
+        end = time.monotonic() + timeout
+        headers = {"Connection": "close"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._key and path.startswith("/v1/"):
+            headers["Authorization"] = f"Bearer {self._key}"
+        connection = _connect(self._address, timeout)
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            received = bytearray()
+            while chunk := response.read(_CHUNK):
+                received += chunk
+                if len(received) > limit:
+                    raise EngineMissingError(f"{self._address}{path} answered more than {limit} bytes")
+                if time.monotonic() > end:
+                    raise EngineMissingError(f"{self._address}{path} did not finish within {timeout:.0f} s")
+            return response.status, bytes(received)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EngineMissingError(
+                f"{self._address}{path} did not answer: {error or type(error).__name__}"
+            ) from error
+        finally:
+            connection.close()
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _connect(address: Address, timeout: float) -> http.client.HTTPConnection:
+    if address.uds:
+        return _UnixConnection(address.uds, timeout)
+    if address.tls:
+        # The server is our own child; its certificate names a public host, not the loopback.
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return http.client.HTTPSConnection(address.host, address.port, timeout=timeout, context=context)
+    return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
+
+
+def _completion(answer: dict[str, Any], server: str) -> Completion:
+    """Check the shape of a completion and take what is needed."""
+    try:
+        logprobs = answer["choices"][0]["logprobs"]
+        tokens = tuple(int(str(token).removeprefix("token_id:")) for token in logprobs["tokens"])
+        tops = logprobs["top_logprobs"]
+        if len(tops) != len(tokens):
+            raise ValueError("tokens and top_logprobs differ in length")  # noqa: TRY301
+        return Completion(tokens, tuple(_gap(top) for top in tops))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise EngineMissingError(f"{server} answered a completion that cannot be read: {error!r}") from error
+
+
+def _gap(top: dict[str, Any] | None) -> float | None:
+    best = sorted((float(value) for value in (top or {}).values()), reverse=True)
+    return best[0] - best[1] if len(best) > 1 else None
+
+
+def _said(answer: object) -> str:
+    """Return the server's own message, shortened."""
+    if not isinstance(answer, dict):
+        return ""
+    error = answer.get("error", answer)
+    message = error.get("message") if isinstance(error, dict) else None
+    return f": {message[:500]}" if isinstance(message, str) else ""

@@ -1,0 +1,159 @@
+"""Judge what a probe measured, and say it as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectool.serving import metrics
+from spectool.serving.compare import NEAR_TIE, Difference
+from spectool.serving.probe import Measured
+
+# Below this acceptance length the drafter is called broken. A drafter that guesses blindly still hits some tokens; the
+# golden DFlash pair with a wrong mask token reached 1.17, an untrained head about 1.0, and trained ones start near 1.4.
+BROKEN_LENGTH = 1.05
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that makes the probe fail.
+
+    Attributes:
+        code: stable name.
+        message: for people.
+
+    """
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was measured, for the head of the report."""
+
+    drafter: str
+    verifier: str
+    method: str
+    speculative_tokens: int
+    engine: str
+    device: str
+    max_tokens: int
+
+
+def problems(measured: Measured) -> tuple[Problem, ...]:
+    """Return what is wrong, worst first; near-ties are not."""
+    found = []
+    seen = measured.with_drafter.acceptance
+    length = seen.acceptance_length if seen is not None else None
+    if length is None:
+        found.append(Problem("not-speculating", "not speculating: no drafts were made"))
+    elif length < BROKEN_LENGTH:
+        found.append(
+            Problem(
+                "broken-drafter",
+                f"the drafter is broken: acceptance length {length:.3f} is below {BROKEN_LENGTH}, almost nothing it "
+                "drafts is accepted. It was trained for another verifier, or loaded wrongly: run spectool validate",
+            )
+        )
+    real = [parting for parting in measured.differences if not parting.is_near_tie]
+    if real:
+        worst = max((parting.gap for parting in real if parting.gap is not None), default=None)
+        gap = "an unknown gap" if worst is None else f"gaps up to {worst:.2f} nats"
+        found.append(
+            Problem(
+                "output-differs",
+                f"{_count(len(real), 'output')} changed with the drafter by more than a near-tie ({gap}; "
+                f"{NEAR_TIE} nats is the limit): speculation must not change greedy output",
+            )
+        )
+    return tuple(found)
+
+
+def as_json(subject: Subject, prompts: Sequence[str], measured: Measured) -> dict[str, Any]:
+    """Return the report for programs."""
+    seen = measured.with_drafter.acceptance or metrics.Snapshot()
+    without, drafted = measured.without.tokens_per_second, measured.with_drafter.tokens_per_second
+    found = problems(measured)
+    return {
+        "drafter": subject.drafter,
+        "verifier": subject.verifier,
+        "method": subject.method,
+        "speculative_tokens": subject.speculative_tokens,
+        "engine": subject.engine,
+        "device": subject.device,
+        "prompts": len(prompts),
+        "max_tokens": subject.max_tokens,
+        "acceptance": {
+            "drafts": seen.drafts,
+            "draft_tokens": seen.draft_tokens,
+            "accepted": seen.accepted,
+            "acceptance_length": seen.acceptance_length,
+            "per_position": list(seen.rates),
+        },
+        "tokens_per_second": {"without": without, "with": drafted, "ratio": drafted / without if without else None},
+        "outputs": {
+            "equal": len(prompts) - len(measured.differences),
+            "differing": [_difference(parting, prompts, measured.token_texts) for parting in measured.differences],
+        },
+        "problems": [{"code": problem.code, "message": problem.message} for problem in found],
+        "ok": not found,
+    }
+
+
+def as_text(subject: Subject, prompts: Sequence[str], measured: Measured) -> str:
+    """Return the report for people."""
+    without, drafted = measured.without.tokens_per_second, measured.with_drafter.tokens_per_second
+    lines = [
+        f"{subject.method}, {subject.speculative_tokens} tokens a round, {subject.engine} on {subject.device}",
+        f"prompts: {len(prompts)}, {subject.max_tokens} tokens each, greedy",
+        metrics.describe(measured.with_drafter.acceptance),
+        f"tokens/s: {without:.1f} without, {drafted:.1f} with the drafter ({drafted / without:.2f}x)"
+        if without
+        else "tokens/s: nothing was generated",
+    ]
+    if not measured.differences:
+        lines.append(f"outputs: all {len(prompts)} equal")
+    else:
+        near = sum(parting.is_near_tie for parting in measured.differences)
+        differ = len(measured.differences)
+        lines.append(f"outputs: {len(prompts) - differ} equal, {differ} differ ({near} by a near-tie)")
+        lines += [f"  {_line(parting, prompts, measured.token_texts)}" for parting in measured.differences]
+    found = problems(measured)
+    lines += [f"error: {problem.message}" for problem in found] or ["ok: it speculates, and the output is unchanged"]
+    return "\n".join(lines)
+
+
+def _difference(parting: Difference, prompts: Sequence[str], texts: dict[int, str]) -> dict[str, Any]:
+    def token(number: int | None) -> dict[str, Any] | None:
+        return None if number is None else {"id": number, "text": texts.get(number)}
+
+    return {
+        "prompt": parting.prompt,
+        "prompt_text": prompts[parting.prompt],
+        "index": parting.index,
+        "without": token(parting.without),
+        "with": token(parting.with_drafter),
+        "gap_nats": parting.gap,
+        "near_tie": parting.is_near_tie,
+    }
+
+
+def _line(parting: Difference, prompts: Sequence[str], texts: dict[int, str]) -> str:
+    def token(number: int | None) -> str:
+        if number is None:
+            return "the end"
+        return f"{number} {texts[number]!r}" if number in texts else str(number)
+
+    gap = "gap unknown" if parting.gap is None else f"gap {parting.gap:.3f} nats"
+    kind = "near-tie" if parting.is_near_tie else "error"
+    return (
+        f"prompt {parting.prompt} ({prompts[parting.prompt][:_SHOWN]!r}), token {parting.index}: "
+        f"{token(parting.without)} without, {token(parting.with_drafter)} with the drafter; {gap}: {kind}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
