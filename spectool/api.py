@@ -1,8 +1,8 @@
 """spectool as a library: the verbs of the command line, without printing.
 
-    plan = plan_conversion("folder", verifier="Qwen/Qwen3-8B")
-    convert(plan, Path("out"))
-    report = validate("out", verifier="folder-of-the-verifier")
+plan = plan_conversion("folder", verifier="Qwen/Qwen3-8B")
+convert(plan, Path("out"))
+report = validate("out", verifier="folder-of-the-verifier")
 """
 
 from __future__ import annotations
@@ -190,7 +190,9 @@ def validate(
         return Report(drafter, verifier, facts.version, None, None, (), (finding,), (), ())
     context = _context(found, facts)
     findings, unknowns = run_rules(context)
-    unknowns += [Unknown("CFG005", f"{item.key}: {item.why} (--set {item.key}=...)") for item in found.reading.questions]
+    unknowns += [
+        Unknown("CFG005", f"{item.key}: {item.why} (--set {item.key}=...)") for item in found.reading.questions
+    ]
     return Report(
         drafter=found.view.name,
         verifier=found.verifier.name if found.verifier else None,
@@ -282,7 +284,9 @@ def _verifier_name(answers: Mapping[str, Any], verifier: str | None) -> str:
     if "verifier" in answers:
         return str(answers["verifier"])
     if verifier is None:
-        raise UsageError("no verifier was named", hint="Give --verifier FOLDER or org/name, or --set verifier=org/name.")
+        raise UsageError(
+            "no verifier was named", hint="Give --verifier FOLDER or org/name, or --set verifier=org/name."
+        )
     return hub_id(verifier) or Path(verifier).resolve().name
 
 

@@ -1,4 +1,4 @@
-"""`spectool inspect`: what is this folder?"""
+"""`spectool inspect`: say what a folder is."""
 
 from __future__ import annotations
 

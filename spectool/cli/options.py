@@ -26,7 +26,8 @@ Settings = Annotated[
 ]
 From = Annotated[str | None, typer.Option("--from", metavar="DIALECT", help="Take the source for this dialect.")]
 Engine = Annotated[
-    str | None, typer.Option("--engine", metavar="vllm==X", help="The vLLM release to speak about; default: the newest known.")
+    str | None,
+    typer.Option("--engine", metavar="vllm==X", help="The vLLM release to speak about; default: the newest known."),
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]

@@ -17,7 +17,9 @@ PIPED_WIDTH = 200
 
 def stdout() -> Console:
     """Return the console for data."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    return Console(
+        highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else PIPED_WIDTH
+    )
 
 
 def stderr() -> Console:

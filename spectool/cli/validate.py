@@ -35,9 +35,7 @@ def command(
     from spectool.report.jsonable import report_json  # noqa: PLC0415
     from spectool.report.text import print_report  # noqa: PLC0415
 
-    report = api.validate(
-        drafter, verifier=verifier, settings=parse_settings(settings), dialect=from_, engine=engine
-    )
+    report = api.validate(drafter, verifier=verifier, settings=parse_settings(settings), dialect=from_, engine=engine)
     if format is Format.json:
         print_json(report_json(report))
     else:

@@ -33,7 +33,9 @@ def read_attention(
         resolver.gaps.append(Gap("attention", "malformed", detail))
     window = decoder.get("sliding_window")
     if SLIDING in kinds and not (is_int(window) and window > 0):
-        resolver.gaps.append(Gap("attention", "missing", "layer_types has sliding_attention, but sliding_window is no number"))
+        resolver.gaps.append(
+            Gap("attention", "missing", "layer_types has sliding_attention, but sliding_window is no number")
+        )
         window = None
     override = _override(policy, resolver)
     sliding_causal = policy.sliding == "causal" and not any(

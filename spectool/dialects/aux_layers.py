@@ -9,9 +9,7 @@ from spectool.formats.lookup import is_int
 from spectool.formats.verifier import VerifierView
 
 
-def read_aux_layers(
-    source: AuxLayers, resolver: Resolver, verifier: VerifierView | None
-) -> tuple[int, ...] | None:
+def read_aux_layers(source: AuxLayers, resolver: Resolver, verifier: VerifierView | None) -> tuple[int, ...] | None:
     """Return input ids in the file's order (the order of `fc`'s column blocks).
 
     An *output* id t (after layer t, -1: the embedding) becomes t + 1.

@@ -15,13 +15,15 @@ FOREIGN: dict[str, str] = {
     "key:speculators_model_type=eagle3": "an EAGLE-3 head in Speculators format; vLLM serves it as it is",
     "key:speculators_model_type=dflash2": "a DFlash2 drafter in Speculators format; vLLM serves it as it is",
     "key:speculators_model_type=mtp": "an MTP head in Speculators format",
-    "arch:Gemma4DSparkModel": "a DSpark head with gemma's own backbone; vLLM serves it natively, Speculators cannot hold it",
-    "arch:DFlash2DraftModel": "a DFlash2 drafter; vLLM serves it natively",
-    "arch:DFlashLagunaForCausalLM": "a Laguna DFlash drafter; vLLM serves it natively, Speculators cannot hold its gates",
-    "tensor:parallel_draft_heads\\.": "an EAGLE-3 head with ModelOpt's Medusa heads, which is not P-EAGLE",
-    MASK_HIDDEN: (
-        "an EAGLE-3 head: without the tensor mask_hidden it was not trained to draft in parallel"
+    "arch:Gemma4DSparkModel": (
+        "a DSpark head with gemma's own backbone; vLLM serves it natively, Speculators cannot hold it"
     ),
+    "arch:DFlash2DraftModel": "a DFlash2 drafter; vLLM serves it natively",
+    "arch:DFlashLagunaForCausalLM": (
+        "a Laguna DFlash drafter; vLLM serves it natively, Speculators cannot hold its gates"
+    ),
+    "tensor:parallel_draft_heads\\.": "an EAGLE-3 head with ModelOpt's Medusa heads, which is not P-EAGLE",
+    MASK_HIDDEN: ("an EAGLE-3 head: without the tensor mask_hidden it was not trained to draft in parallel"),
 }
 
 
@@ -71,7 +73,9 @@ def detect(view: View) -> Dialect:
     if found:
         names = ", ".join(dialect.file.dialect for dialect in found)
         raise RefusedError(
-            f"{view.name} fits more than one dialect: {names}", hint="Name the right one with --from DIALECT.", code="CFG001"
+            f"{view.name} fits more than one dialect: {names}",
+            hint="Name the right one with --from DIALECT.",
+            code="CFG001",
         )
     for predicate, meaning in FOREIGN.items():
         if matches(predicate, view):

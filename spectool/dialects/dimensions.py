@@ -25,7 +25,11 @@ DECLARED = {
 
 def declared_sizes(decoder: Mapping[str, Any]) -> dict[str, int]:
     """Return the sizes a config states as positive whole numbers, under our names."""
-    return {ours: decoder[theirs] for ours, theirs in DECLARED.items() if is_int(decoder.get(theirs)) and decoder[theirs] > 0}
+    return {
+        ours: decoder[theirs]
+        for ours, theirs in DECLARED.items()
+        if is_int(decoder.get(theirs)) and decoder[theirs] > 0
+    }
 
 
 def measured_sizes(shapes: Shapes, declared: Mapping[str, int]) -> dict[str, int]:
@@ -47,7 +51,9 @@ def measured_sizes(shapes: Shapes, declared: Mapping[str, int]) -> dict[str, int
             sizes.setdefault("intermediate_size", mlp)
         queries = _size(shapes, f"{prefix}self_attn.q_proj.weight", 0)
         keys = _size(shapes, f"{prefix}self_attn.k_proj.weight", 0)
-        head = _size(shapes, f"{prefix}self_attn.q_norm.weight", 0) or _size(shapes, f"{prefix}self_attn.k_norm.weight", 0)
+        head = _size(shapes, f"{prefix}self_attn.q_norm.weight", 0) or _size(
+            shapes, f"{prefix}self_attn.k_norm.weight", 0
+        )
         heads = declared.get("num_heads", 0)
         if not head and queries and heads and queries % heads == 0:
             head = queries // heads

@@ -37,7 +37,15 @@ def read_drafter(
     shapes = {target: item.shape(view.tensors[item.source].shape) for target, item in placements.placed.items()}
     declared = declared_sizes(decoder)
     sizes = {**declared, **measured_sizes(shapes, declared)}
-    for name in ("hidden_size", "intermediate_size", "num_layers", "num_heads", "num_kv_heads", "head_dim", "vocab_size"):
+    for name in (
+        "hidden_size",
+        "intermediate_size",
+        "num_layers",
+        "num_heads",
+        "num_kv_heads",
+        "head_dim",
+        "vocab_size",
+    ):
         if name not in sizes:
             resolver.gaps.append(Gap("dimensions", "missing", f"{name} stands neither in config.json nor in a tensor"))
             sizes[name] = 0
@@ -110,7 +118,8 @@ def _slots(file: DialectFile, resolver: Resolver, block: int | None) -> tuple[Sl
         slots = resolver.value("slots", source, setting="slot_layout")
     tokens = resolver.integer("speculative_tokens", file.read.speculative_tokens)
     if slots is None and source is not None and source.default == "from-tokens" and block is not None:
-        slots = {block: "anchor-first", block - 1: "bonus-anchor"}.get(tokens or 0)  # type: ignore[assignment]
+        layouts: dict[int, SlotLayout] = {block: "anchor-first", block - 1: "bonus-anchor"}
+        slots = layouts.get(tokens or 0)
         if slots is None:
             why = f"sample_from_anchor is missing, and speculative_tokens {tokens} fits no layout of block {block}"
             resolver.questions.append(Question("sample_from_anchor", why, ("true", "false")))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spectool.dialects.record import Gap, Question
 from spectool.dialects.sources import Resolver
 from spectool.drafter.model import Rope
-from spectool.dialects.record import Gap, Question
 from spectool.formats.dialect import RopePolicy
 from spectool.formats.lookup import is_number
 

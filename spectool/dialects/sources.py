@@ -110,7 +110,8 @@ class Resolver:
             return int(value)
         if value is None or is_int(value):
             return value
-        return self._malformed(field, value, "a whole number")
+        self._malformed(field, value, "a whole number")
+        return None
 
     def number(self, field: str, source: Source | None, default: float) -> float:
         """Return the field as a number."""

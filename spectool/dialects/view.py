@@ -1,4 +1,4 @@
-"""What readings look at: a parsed config and tensor headers, wherever they come from (a folder, or a planned output)."""
+"""What readings look at: a parsed config and tensor headers, of a folder or of a planned output."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The description of a drafter, and the comparison of two readings of it."""

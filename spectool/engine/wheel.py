@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 INTERFACE = "SupportsEagle3"
-REGISTRIES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS", "_TRANSFORMERS_BACKEND_MODELS")
+REGISTRIES = (
+    "_TEXT_GENERATION_MODELS",
+    "_MULTIMODAL_MODELS",
+    "_TRANSFORMERS_SUPPORTED_MODELS",
+    "_TRANSFORMERS_BACKEND_MODELS",
+)
 
 
 def extract(tree: Path, version: str) -> dict[str, object]:
@@ -56,10 +61,18 @@ def _registry(module: ast.Module) -> dict[str, str]:
     entries: dict[str, str] = {}
     for node in module.body:
         targets = [target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)]
-        if not (set(targets) & set(REGISTRIES)) or not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict):
+        if (
+            not (set(targets) & set(REGISTRIES))
+            or not isinstance(node, ast.Assign)
+            or not isinstance(node.value, ast.Dict)
+        ):
             continue
         for key, value in zip(node.value.keys, node.value.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple) and isinstance(value.elts[-1], ast.Constant):
+            if (
+                isinstance(key, ast.Constant)
+                and isinstance(value, ast.Tuple)
+                and isinstance(value.elts[-1], ast.Constant)
+            ):
                 entries[str(key.value)] = str(value.elts[-1].value)
     return entries
 

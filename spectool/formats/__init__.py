@@ -1,0 +1,1 @@
+"""Models of files: dialect files, verifier views, Speculators configs, records."""

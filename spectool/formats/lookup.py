@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 
 class _Missing:
@@ -29,11 +29,11 @@ def lookup(document: object, path: str) -> Any:
     return MISSING if value is None else value
 
 
-def is_int(value: object) -> bool:
+def is_int(value: object) -> TypeGuard[int]:
     """Whether a JSON value is a whole number (true and false are not)."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a JSON value is a number (true and false are not)."""
     return isinstance(value, int | float) and not isinstance(value, bool)

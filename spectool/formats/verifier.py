@@ -66,7 +66,8 @@ def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
     except ValidationError as error:
         faults = "; ".join(f"{fault['loc'][0] if fault['loc'] else '?'}: {fault['msg']}" for fault in error.errors())
         raise SourceError(
-            f"{name}/config.json does not describe a verifier: {faults}", hint="Is --verifier the target model's folder?"
+            f"{name}/config.json does not describe a verifier: {faults}",
+            hint="Is --verifier the target model's folder?",
         ) from None
 
 

@@ -1,0 +1,1 @@
+"""Reports, plans and inspections as text and JSON."""

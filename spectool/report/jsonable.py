@@ -57,7 +57,13 @@ def plan_json(plan: ConversionPlan) -> dict[str, Any]:
         "verifier": plan.verifier_name,
         "config": dict(plan.output.config),
         "tensors": [
-            {"name": item.name, "dtype": item.dtype, "shape": list(item.shape), "source": item.source, "operation": item.operation}
+            {
+                "name": item.name,
+                "dtype": item.dtype,
+                "shape": list(item.shape),
+                "source": item.source,
+                "operation": item.operation,
+            }
             for item in plan.output.tensors
         ],
         "dropped": dict(plan.output.dropped),

@@ -39,7 +39,11 @@ def print_inspection(found: Inspection, console: Console) -> None:
     table.add_row("block size", show(reading.drafter.block_size), "")
     table.add_row("K (tokens per pass)", show(reading.drafter.speculative_tokens), "")
     table.add_row("weights", f"{len(found.view.tensors)} tensors, {size_text(found.source.total_bytes)}", "")
-    served = {"native": "vLLM loads this layout as it is", "speculators": "the format vLLM loads", "foreign": "to be converted"}
+    served = {
+        "native": "vLLM loads this layout as it is",
+        "speculators": "the format vLLM loads",
+        "foreign": "to be converted",
+    }
     table.add_row("layout", served[file.layout], f"[dim]{file.evidence}[/]")
     console.print(table)
     for item in reading.assumptions:
@@ -61,12 +65,17 @@ def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -
         for column in ("tensor", "shape", "from", "operation"):
             table.add_column(column, overflow="fold")
         for item in output.tensors:
-            table.add_row(item.name, "x".join(map(str, item.shape)), item.source if item.source != item.name else "", item.operation)
+            table.add_row(
+                item.name,
+                "x".join(map(str, item.shape)),
+                item.source if item.source != item.name else "",
+                item.operation,
+            )
         console.print(table)
     for name, why in output.dropped.items():
         console.print(f"dropped {escape(name)}: {escape(why)}")
-    for item in found.reading.assumptions:
-        console.print(f"assumed {item.field} = {escape(item.value)}: {escape(item.why)}")
+    for assumed in found.reading.assumptions:
+        console.print(f"assumed {assumed.field} = {escape(assumed.value)}: {escape(assumed.why)}")
     for note in output.notes:
         console.print(escape(note))
     for finding in plan.findings:

@@ -44,13 +44,19 @@ def readings_table(report: Report) -> Table:
             continue
         style = "" if row.equal else "bold red"
         mark = "" if row.equal else "  <-- differs"
-        table.add_row(row.label, Text(row.trained, style), Text(("same" if row.equal and row.run != "-" else row.run) + mark, style))
+        table.add_row(
+            row.label,
+            Text(row.trained, style),
+            Text(("same" if row.equal and row.run != "-" else row.run) + mark, style),
+        )
     return table
 
 
 def finding_text(finding: Finding) -> Group:
     """Return a finding as two lines: what, and what to do."""
-    head = Text.assemble((f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "bold"), f" {finding.message}")
+    head = Text.assemble(
+        (f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "bold"), f" {finding.message}"
+    )
     return Group(head, Text(f"      {finding.fix}", "dim"))
 
 

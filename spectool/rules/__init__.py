@@ -1,0 +1,1 @@
+"""Rules: what can be wrong, each one documented object with its check."""

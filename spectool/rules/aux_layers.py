@@ -35,7 +35,10 @@ def out_of_range(context: Context) -> Iterator[Hit | Abstain]:
     "AUX002",
     "aux-layers-missing",
     summary="The aux layers are missing or no list of layer ids.",
-    why="They are chosen at training time and cannot be recomputed; readers that fill them in by formula are mostly wrong.",
+    why=(
+        "They are chosen at training time and cannot be recomputed; readers that fill them in by formula "
+        "are mostly wrong."
+    ),
     fix="Ask the drafter's publisher for target_layer_ids, and write them.",
     references=("github.com/z-lab/dflash issue 156", "github.com/vllm-project/vllm pull 50170"),
 )
@@ -61,14 +64,19 @@ def doubled(context: Context) -> Iterator[Hit]:
     layers = context.drafter.aux_layers or ()
     twice = sorted({layer for layer in layers if layers.count(layer) > 1})
     if twice:
-        yield Hit(f"aux layer {', '.join(map(str, twice))} (input id) stands more than once in the list of {len(layers)}")
+        yield Hit(
+            f"aux layer {', '.join(map(str, twice))} (input id) stands more than once in the list of {len(layers)}"
+        )
 
 
 @rule(
     "AUX004",
     "fc-width",
     summary="fc does not read as many hidden states as there are aux layers.",
-    why="The number of aux layers or their width is not the one the drafter was trained with; vLLM fails at load or forward.",
+    why=(
+        "The number of aux layers or their width is not the one the drafter was trained with; vLLM fails "
+        "at load or forward."
+    ),
     fix="Correct the list of aux layers, or write target_hidden_size if the verifier is wider than the drafter.",
     references=("github.com/vllm-project/vllm issue 54526", _UTILS),
 )
@@ -79,7 +87,9 @@ def fc_width(context: Context) -> Iterator[Hit]:
     if len(shape) == 2 and layers is not None:
         width, target = shape[1], context.drafter.dimensions.target_hidden_size
         if width != len(layers) * target:
-            yield Hit(f"fc.weight reads {width} values, {len(layers)} aux layers of {target} give {len(layers) * target}")
+            yield Hit(
+                f"fc.weight reads {width} values, {len(layers)} aux layers of {target} give {len(layers) * target}"
+            )
             return
     yield from engine_refuses(context, "AUX004")
 
@@ -89,7 +99,10 @@ def fc_width(context: Context) -> Iterator[Hit]:
     "aux-layers-differ",
     scope="engine",
     summary="vLLM would feed other aux layers, or feed them in another order.",
-    why="It sorts the ids; fc's column blocks keep the file's order. Off by one or permuted, acceptance drops in silence.",
+    why=(
+        "It sorts the ids; fc's column blocks keep the file's order. Off by one or permuted, acceptance "
+        "drops in silence."
+    ),
     fix="Convert the folder with `spectool convert`: it sorts the ids and moves fc's column blocks with them.",
     references=(_UTILS, "vLLM 0.32 run: config [4, 0, 2] accepts 1.878 where [0, 2, 4] accepts 1.927"),
 )

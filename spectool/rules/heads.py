@@ -17,7 +17,10 @@ _TYPED = ("markov_head.gate_proj.", "markov_head.joint_proj.")
     "markov-head-type",
     methods=("dspark",),
     summary="The Markov head is not the vanilla one.",
-    why="vLLM never reads markov_head_type and builds the vanilla head: it refuses the extra tensors, or runs wrong maths.",
+    why=(
+        "vLLM never reads markov_head_type and builds the vanilla head: it refuses the extra tensors, or "
+        "runs wrong maths."
+    ),
     fix="Serve this head with an engine that implements it (SGLang, TensorRT-LLM).",
     references=(_DSPARK,),
 )
@@ -61,7 +64,10 @@ def head_missing(context: Context) -> Iterator[Hit]:
     severity="warning",
     methods=("dspark",),
     summary="vLLM would drop the confidence head, or feed it another input.",
-    why="The flags default to false in vLLM and to true in Speculators. Drafting works without the head; adaptive verification loses it.",
+    why=(
+        "The flags default to false in vLLM and to true in Speculators. Drafting works without the head; "
+        "adaptive verification loses it."
+    ),
     fix="Write enable_confidence_head and confidence_head_with_markov explicitly.",
     references=(_DSPARK,),
 )
@@ -94,7 +100,10 @@ def markov_differs(context: Context) -> Iterator[Hit]:
     "scale-lost",
     scope="engine",
     summary="The drafter was trained with a scale on embedding, logits or values that vLLM does not apply.",
-    why="Gemma's verifiers scale their embedding inside the model; vLLM shares the raw row with the drafter, and acceptance collapses.",
+    why=(
+        "Gemma's verifiers scale their embedding inside the model; vLLM shares the raw row with the "
+        "drafter, and acceptance collapses."
+    ),
     fix="Serve with an engine that applies the scale, until a converted form that holds it is available.",
     references=("github.com/vllm-project/vllm pull 41703", "vLLM 0.33 model_executor/models/qwen3_dflash.py"),
 )

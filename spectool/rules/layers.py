@@ -142,7 +142,10 @@ def rope_unreadable(context: Context) -> Iterator[Hit]:
         "partial_rotary_factor inherited from the verifier is ignored by the trainers' rotary embedding and obeyed by "
         "vLLM: acceptance 2.5 became 1.0 to 1.4."
     ),
-    fix="Remove the inherited keys (`spectool convert` does). If the drafter really was trained so: --set rope.partial=F.",
+    fix=(
+        "Remove the inherited keys (`spectool convert` does). If the drafter really was trained so: --set"
+        " rope.partial=F."
+    ),
     references=("github.com/vllm-project/speculators issues 613, 738", "github.com/deepseek-ai/DeepSpec issues 71, 72"),
 )
 def rope_differs(context: Context) -> Iterator[Hit]:

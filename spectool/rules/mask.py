@@ -32,7 +32,10 @@ def missing(context: Context) -> Iterator[Hit]:
     "MSK002",
     "mask-token-outside-vocabulary",
     summary="The mask token is no row of the embedding.",
-    why="Inside the table's padding it is silent and reads an untrained row; beyond it the engine fails or reads elsewhere.",
+    why=(
+        "Inside the table's padding it is silent and reads an untrained row; beyond it the engine fails "
+        "or reads elsewhere."
+    ),
     fix="Correct mask_token_id.",
     references=("vLLM 0.32 run: id 505 of 500 is silent, beyond the table it fails at the first draft",),
 )

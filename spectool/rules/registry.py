@@ -111,7 +111,9 @@ def rules() -> dict[str, Rule]:
     return dict(sorted(_RULES.items()))
 
 
-def run_rules(context: Context, *, scopes: tuple[Scope, ...] = ("trained", "engine")) -> tuple[list[Finding], list[Unknown]]:
+def run_rules(
+    context: Context, *, scopes: tuple[Scope, ...] = ("trained", "engine")
+) -> tuple[list[Finding], list[Unknown]]:
     """Run every rule of the drafter's method; findings come out by severity, then code."""
     findings: list[Finding] = []
     unknowns: list[Unknown] = []

@@ -21,7 +21,10 @@ _DSPARK = "vLLM 0.33 v1/worker/gpu/spec_decode/dspark/speculator.py"
         "Nothing in the tensors tells anchor-first from bonus-anchor. The wrong one shifts every draft by a position: "
         "acceptance length near 1, no error. Absent, sample_from_anchor means true to Speculators and false to vLLM."
     ),
-    fix="Write sample_from_anchor explicitly: true when speculative_tokens equals block_size, false when it is one less.",
+    fix=(
+        "Write sample_from_anchor explicitly: true when speculative_tokens equals block_size, false when "
+        "it is one less."
+    ),
     references=("github.com/vllm-project/vllm issue 56792", _DSPARK),
 )
 def layout_differs(context: Context) -> Iterator[Hit]:
@@ -38,7 +41,10 @@ def layout_differs(context: Context) -> Iterator[Hit]:
     summary="K is larger than the block the drafter was trained on.",
     why="vLLM does not check it: positions beyond the block were never trained and are drafted all the same.",
     fix="Lower speculative_tokens to what the block holds.",
-    references=("vLLM 0.33 config/speculative.py: no check of K against block_size", "github.com/vllm-project/vllm pull 41834"),
+    references=(
+        "vLLM 0.33 config/speculative.py: no check of K against block_size",
+        "github.com/vllm-project/vllm pull 41834",
+    ),
 )
 def beyond_block(context: Context) -> Iterator[Hit | Abstain]:
     """Compares K with the block's slots, for layouts that say how large the block is."""

@@ -41,7 +41,10 @@ def missing(context: Context) -> Iterator[Hit]:
     "TEN002",
     "tensor-unknown",
     summary="The file has a tensor that is no part of the drafter.",
-    why="vLLM refuses unknown names, and ignores a bias it has no module for; either way the trained drafter is not what runs.",
+    why=(
+        "vLLM refuses unknown names, and ignores a bias it has no module for; either way the trained "
+        "drafter is not what runs."
+    ),
     fix="Find out what the tensor is for; name the right dialect with --from if the folder was taken for another.",
     references=("vLLM 0.33 model_executor/models/utils.py AutoWeightsLoader",),
 )
@@ -50,7 +53,11 @@ def unknown(context: Context) -> Iterator[Hit]:
     expected = inventory(context.drafter)
     training = {"t2d", "d2t"}  # rule VOC002
     refused = ("markov_head.gate_proj.", "markov_head.joint_proj.")  # rule HED001
-    extra = [item.source for name, item in context.reading.placements.placed.items() if name not in expected | dict.fromkeys(training)]
+    extra = [
+        item.source
+        for name, item in context.reading.placements.placed.items()
+        if name not in expected | dict.fromkeys(training)
+    ]
     extra += context.reading.placements.unplaced
     extra = sorted(name for name in extra if not name.startswith(refused))
     if extra:

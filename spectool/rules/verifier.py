@@ -91,7 +91,9 @@ def tensors(context: Context) -> Iterator[Hit | Abstain]:
             yield Hit(f"the drafter borrows {name}, and {context.verifier.name} has no tensor of that name")
         elif rows[0].shape[-1:] != (context.drafter.dimensions.hidden_size,):
             size = context.drafter.dimensions.hidden_size
-            yield Hit(f"the drafter borrows {name} with rows of {size}, {context.verifier.name}'s are {list(rows[0].shape)}")
+            yield Hit(
+                f"the drafter borrows {name} with rows of {size}, {context.verifier.name}'s are {list(rows[0].shape)}"
+            )
 
 
 @rule(

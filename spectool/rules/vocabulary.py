@@ -14,7 +14,10 @@ _UPDATE = "vLLM 0.33 model_executor/models/{llama_eagle3,qwen3_dflash,qwen3_dspa
     "VOC001",
     "vocabulary-differs",
     summary="Drafter and verifier do not have the same vocabulary size.",
-    why="vLLM then takes the drafter for one with a reduced vocabulary, or gives it no head: acceptance 0 in one reported case.",
+    why=(
+        "vLLM then takes the drafter for one with a reduced vocabulary, or gives it no head: acceptance 0"
+        " in one reported case."
+    ),
     fix="Use the drafter's own verifier; if only padding differs, set vocab_size to the verifier's.",
     references=("github.com/vllm-project/vllm pull 46435",),
 )
@@ -32,7 +35,10 @@ def differs(context: Context) -> Iterator[Hit | Abstain]:
     "VOC002",
     "vocabulary-map",
     summary="A reduced vocabulary lacks its map d2t.",
-    why="Without it vLLM maps draft ids to the first rows of the verifier's vocabulary: acceptance near 1, no error for most classes.",
+    why=(
+        "Without it vLLM maps draft ids to the first rows of the verifier's vocabulary: acceptance near "
+        "1, no error for most classes."
+    ),
     fix="Use the complete checkpoint, d2t included.",
     references=(_UPDATE, "github.com/NVIDIA-NeMo/Automodel pull 2447"),
 )

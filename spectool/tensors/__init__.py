@@ -1,0 +1,1 @@
+"""Placement, operations and execution: what becomes of each tensor."""

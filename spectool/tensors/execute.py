@@ -92,7 +92,9 @@ def provenance(
     return record.Provenance(
         tool=record.Named(name="spectool", version=__version__),
         dialect=record.Named(name=reading.dialect.file.dialect, sha256=reading.dialect.sha256),
-        source=record.Named(name=source.root.resolve().name, sha256=hashlib.sha256(source.config_text.encode()).hexdigest()),
+        source=record.Named(
+            name=source.root.resolve().name, sha256=hashlib.sha256(source.config_text.encode()).hexdigest()
+        ),
         verifier=verifier_name,
         engine=f"vllm=={engine_version}",
         evidence=reading.dialect.file.evidence,

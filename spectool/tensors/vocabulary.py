@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 from spectool.dialects.record import Reading
@@ -40,7 +41,7 @@ def _fits(targets: Sequence[int], t2d: Sequence[int] | None, vocab_size: int) ->
         return False
     if t2d is not None:
         return sorted(targets) == [target for target, used in enumerate(t2d) if used]
-    return all(before < after for before, after in zip(targets, targets[1:], strict=False))
+    return all(before < after for before, after in pairwise(targets))
 
 
 def offsets(absolute: Sequence[int]) -> bytes:
@@ -77,7 +78,10 @@ def plan_vocabulary(view: View, reading: Reading) -> tuple[list[PlannedTensor], 
         shape = (len(values),)
         made = PlannedTensor("d2t", "I64", shape, placed["d2t"].source, "absolute ids to offsets", data=offsets(values))
         return [made if tensor.name == "d2t" else tensor for tensor in tensors], {}
-    reason = {"ambiguous": "fits both offsets and absolute ids", "neither": "maps outside the vocabulary, or not to t2d"}
+    reason = {
+        "ambiguous": "fits both offsets and absolute ids",
+        "neither": "maps outside the vocabulary, or not to t2d",
+    }
     raise RefusedError(f"{view.name}: d2t {reason[kind]}", hint="Ask the publisher what it holds.", code="VOC002")
 
 

@@ -1,0 +1,1 @@
+"""Writers: a drafter becomes the files of one output format."""

@@ -24,9 +24,7 @@ CLASSES = {"peagle": "PEagleDraftModel", "dflash": "DFlashDraftModel", "dspark":
 DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 
 
-def write_speculators(
-    view: View, reading: Reading, *, verifier: VerifierView | None, verifier_name: str
-) -> OutputPlan:
+def write_speculators(view: View, reading: Reading, *, verifier: VerifierView | None, verifier_name: str) -> OutputPlan:
     """Plan the Speculators folder of a drafter.
 
     Args:
@@ -84,7 +82,8 @@ def _refuse_inexact(drafter: Drafter, view: View) -> None:
     for name, value in scales.items():
         if value != 1.0:
             raise RefusedError(
-                f"{view.name} was trained with {name.replace('_', ' ')} {value:g}, which spectool cannot carry into Speculators yet",
+                f"{view.name} was trained with {name.replace('_', ' ')} {value:g}, "
+                "which spectool cannot carry into Speculators yet",
                 hint="vLLM does not apply it natively either; serve with an engine that does.",
                 code="EMB001",
             )

@@ -15,7 +15,9 @@ def size(flat: Flat, key: str) -> int:
     """Return a size the model class cannot be built without."""
     value = flat.get(key)
     if not is_int(value) or value < 1:
-        raise EngineRefusedError("CFG003", f"{key} is {'missing' if value is None else repr(value)}: vLLM cannot build the layers")
+        raise EngineRefusedError(
+            "CFG003", f"{key} is {'missing' if value is None else repr(value)}: vLLM cannot build the layers"
+        )
     return int(value)
 
 
@@ -49,7 +51,9 @@ def rope(flat: Flat, head_dim: int, fallback_theta: float) -> Rope:
     theta = keys.get("rope_theta", flat.get("default_theta", fallback_theta))
     partial = keys.get("partial_rotary_factor", 1.0)
     if not is_number(theta) or not is_number(partial) or not 0 < partial <= 1:
-        raise EngineRefusedError("ROP001", f"rope_theta {theta!r} with partial_rotary_factor {partial!r} cannot be built")
+        raise EngineRefusedError(
+            "ROP001", f"rope_theta {theta!r} with partial_rotary_factor {partial!r} cannot be built"
+        )
     width = keys.get("rope_dim") or int(head_dim * partial)
     return Rope(float(theta), int(width), scaling_of(keys), interleaved=not flat.get("is_neox_style", True))
 
@@ -71,7 +75,9 @@ def dflash_attention(flat: Flat, layers: int) -> tuple[Attention, ...]:
     own = flat.get("dflash_config") or {}
     kinds = flat.get("layer_types")
     if kinds is not None and len(kinds) < layers:
-        raise EngineRefusedError("ATT002", f"layer_types has {len(kinds)} entries for {layers} layers (IndexError in vLLM)")
+        raise EngineRefusedError(
+            "ATT002", f"layer_types has {len(kinds)} entries for {layers} layers (IndexError in vLLM)"
+        )
     forced = bool(own.get("use_swa", False))
     any_sliding = kinds is not None and SLIDING in kinds
     attention = []
@@ -84,7 +90,7 @@ def dflash_attention(flat: Flat, layers: int) -> tuple[Attention, ...]:
         if causal is None:
             causal = own.get("causal")
         if causal is None:
-            causal = bool(kinds) and kinds[layer] == SLIDING
+            causal = kinds is not None and kinds[layer] == SLIDING
         attention.append(Attention(window, bool(causal)))
     return tuple(attention)
 

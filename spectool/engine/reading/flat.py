@@ -45,7 +45,9 @@ def _from_speculators(config: Mapping[str, Any]) -> Flat:
         raise EngineRefusedError("CFG003", f"speculators_model_type is {kind!r}, which vLLM does not know")
     for path in ("proposal_methods.0.speculative_tokens", "verifier.name_or_path"):
         if lookup(config, f"speculators_config.{path}") is MISSING:
-            raise EngineRefusedError("CFG003", f"speculators_config.{path} is missing: Invalid speculators config structure")
+            raise EngineRefusedError(
+                "CFG003", f"speculators_config.{path} is missing: Invalid speculators config structure"
+            )
     layer = config.get("transformer_layer_config")
     if not isinstance(layer, dict):
         raise EngineRefusedError("CFG003", "transformer_layer_config is missing or no object")
@@ -76,7 +78,9 @@ def _peagle(config: Mapping[str, Any], flat: Flat) -> None:
     kind = flat.get("model_type", "llama")
     classes = {"qwen3": "PeagleQwen3ForCausalLM", "llama": "PeagleLlamaForCausalLM"}
     if kind not in classes:
-        raise EngineRefusedError("CFG003", f"transformer_layer_config.model_type is {kind!r}, vLLM takes llama or qwen3")
+        raise EngineRefusedError(
+            "CFG003", f"transformer_layer_config.model_type is {kind!r}, vLLM takes llama or qwen3"
+        )
     flat["architectures"] = [classes[kind]]
     flat["pard_token"] = _required(config, "mask_token_id", "MSK001")
     if config.get("eagle_aux_hidden_state_layer_ids"):
@@ -161,14 +165,17 @@ def _from_native(config: Mapping[str, Any]) -> Flat:
     kind = config.get("model_type")
     defaults = {"qwen3": _QWEN3, "llama": _LLAMA}.get(str(kind))
     if defaults is None:
-        raise EngineRefusedError("CFG004", f"model_type is {kind!r}; spectool knows vLLM's reading of qwen3 and llama drafters")
+        raise EngineRefusedError(
+            "CFG004", f"model_type is {kind!r}; spectool knows vLLM's reading of qwen3 and llama drafters"
+        )
     flat = {**defaults, **copy.deepcopy(dict(config))}
     if kind == "qwen3":
         flat["sliding_window"] = flat["sliding_window"] if flat["use_sliding_window"] else None
         if flat.get("layer_types") is None and is_int(flat["num_hidden_layers"]):
             first = flat["max_window_layers"] if flat["sliding_window"] is not None else flat["num_hidden_layers"]
             flat["layer_types"] = [
-                "sliding_attention" if layer >= first else "full_attention" for layer in range(flat["num_hidden_layers"])
+                "sliding_attention" if layer >= first else "full_attention"
+                for layer in range(flat["num_hidden_layers"])
             ]
     flat.setdefault("default_theta", _NATIVE_THETA)
     return flat

@@ -52,7 +52,9 @@ def _mask_token(flat: Flat) -> int:
     """Return the mask token. Source: vLLM 0.33 `v1/worker/gpu/spec_decode/utils.py`, get_parallel_drafting_token_id."""
     own = flat.get("dflash_config") or {}
     candidates = [own.get("mask_token_id", MISSING)]
-    candidates += [flat.get(key, MISSING) for key in ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")]
+    candidates += [
+        flat.get(key, MISSING) for key in ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
+    ]
     for value in candidates:
         if value is not MISSING and value is not None:
             return int(value)
@@ -80,7 +82,11 @@ def _dflash(
 ) -> Drafter:
     own = flat.get("dflash_config") or {}
     if own.get("sample_from_anchor"):
-        refusals.append(Refusal("SLT001", "vLLM's DFlash never samples from the anchor slot: the V2 runner raises, V1 ignores the key"))
+        refusals.append(
+            Refusal(
+                "SLT001", "vLLM's DFlash never samples from the anchor slot: the V2 runner raises, V1 ignores the key"
+            )
+        )
     return _qwen3_block(view, "dflash", flat, "bonus-anchor", tokens)
 
 
@@ -129,7 +135,7 @@ def _qwen3_block(view: View, method: Method, flat: Flat, slots: str, tokens: int
 def _peagle(
     view: View, flat: Flat, verifier: VerifierView | None, refusals: list[Refusal], tokens: int | None
 ) -> Drafter:
-    """Read as `llama_eagle3.py` or `qwen3_eagle3.py` do, on model runner V1 (`gpu_model_runner.py` for the aux layers)."""
+    """Read as `llama_eagle3.py` or `qwen3_eagle3.py` do; the aux layers as model runner V1 does."""
     eagle = flat.get("eagle_config") or {}
     qwen = _peagle_class(view, flat) == "qwen3"
     aux = _peagle_aux_layers(flat, eagle, verifier)
@@ -138,7 +144,9 @@ def _peagle(
         count = flat.get("num_aux_layers", count) or len(flat.get("eagle_aux_hidden_state_layer_ids") or []) or None
     count = count or len(eagle.get("eagle_aux_hidden_state_layer_ids") or []) or 3
     sizes = decoder.dimensions(flat, None)
-    width = view.tensors["fc.weight"].shape[-1] if "fc.weight" in view.tensors and view.tensors["fc.weight"].shape else None
+    width = (
+        view.tensors["fc.weight"].shape[-1] if "fc.weight" in view.tensors and view.tensors["fc.weight"].shape else None
+    )
     if width is not None and count * sizes.target_hidden_size != width:
         message = f"vLLM builds fc for {count} aux layers of {sizes.target_hidden_size}, the file's fc reads {width}"
         refusals.append(Refusal("AUX004", message))

@@ -1,0 +1,1 @@
+"""The engine's reading: what vLLM would run, given a folder."""
