@@ -1,0 +1,135 @@
+"""Fill one output file from front to back: copies in the kernel, transformed pieces of a few MiB.
+
+Failures of the source are `SourceError`; an `OSError` that leaves this module is the output's (disk full, quota, ...).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+
+from spectool.checkpoint.bf16 import map_bf16
+from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns, ScaledBF16, Zeros
+from spectool.checkpoint.sources import Source, Sources
+
+BUFFER_BYTES = 4 * 2**20
+"""The one buffer of a run; what is transformed passes through it."""
+
+KERNEL_BYTES = 64 * 2**20
+"""One kernel copy: long enough to cost nothing, short enough that the digest follows while the pages are cached."""
+
+SCALE_BYTES = 2**20
+
+# Only these are surely the output's failures. All others (no such call, two file systems, a special file, a bug of a
+# network file system) mean that the kernel will not copy; the loop then shows whether reading or writing fails.
+_OUTPUT_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Sink:
+    """One output file being filled.
+
+    Args:
+        fd: the file, open for writing.
+        sources: where contents are read from.
+        buffer: `BUFFER_BYTES` bytes to work in.
+        advanced: called with the number of bytes that the file has grown by.
+
+    """
+
+    def __init__(self, fd: int, sources: Sources, buffer: bytearray, advanced: Callable[[int], None]) -> None:
+        self._fd = fd
+        self._sources = sources
+        self._buffer = memoryview(buffer)
+        self._advanced = advanced
+        self._position = 0
+
+    def append(self, content: Content) -> None:
+        """Write a content's bytes at the end of the file.
+
+        Raises:
+            SourceError: its source file cannot be read, is too short, or shrank.
+            OSError: the output cannot be written.
+
+        """
+        if isinstance(content, Inline):
+            self._write(memoryview(content.data))
+        elif isinstance(content, Zeros):
+            self._write_zeros(content.nbytes)
+        else:
+            source = self._sources.get(content.file)
+            source.check_range(content.start, content.nbytes)
+            if isinstance(content, FileRange):
+                self._copy(source, content.start, content.nbytes)
+            elif isinstance(content, PermutedColumns):
+                self._permute(source, content)
+            else:
+                self._scale(source, content)
+
+    def _write(self, data: memoryview) -> None:
+        while data:
+            count = os.pwrite(self._fd, data, self._position)
+            self._moved(count)
+            data = data[count:]
+
+    def _moved(self, count: int) -> None:
+        self._position += count
+        self._advanced(count)
+
+    def _write_zeros(self, nbytes: int) -> None:
+        self._buffer[: min(nbytes, BUFFER_BYTES)] = bytes(min(nbytes, BUFFER_BYTES))
+        while nbytes:
+            count = min(nbytes, BUFFER_BYTES)
+            self._write(self._buffer[:count])
+            nbytes -= count
+
+    def _copy(self, source: Source, start: int, nbytes: int) -> None:
+        end = start + nbytes
+        while start < end:
+            count = self._copy_in_kernel(source, start, min(end - start, KERNEL_BYTES))
+            if count == 0:
+                # The kernel will not (or the source shrank, which reading finds out): through the buffer.
+                count = min(end - start, BUFFER_BYTES)
+                piece = self._buffer[:count]
+                source.read_into(piece, start)
+                self._write(piece)
+            start += count
+
+    def _copy_in_kernel(self, source: Source, start: int, nbytes: int) -> int:
+        try:
+            count = os.copy_file_range(source.fd, self._fd, nbytes, start, self._position)
+        except OSError as error:
+            if error.errno in _OUTPUT_FULL:
+                raise
+            return 0
+        if count:
+            self._moved(count)
+        return count
+
+    def _permute(self, source: Source, content: PermutedColumns) -> None:
+        block = content.block_bytes
+        row_bytes = block * len(content.order)
+        if not row_bytes:
+            return
+        rows_at_once = BUFFER_BYTES // (2 * row_bytes)
+        if rows_at_once == 0:  # rows of more than 2 MiB: each block is worth a copy of its own
+            for row in range(content.rows):
+                for index in content.order:
+                    self._copy(source, content.start + row * row_bytes + index * block, block)
+            return
+        half = BUFFER_BYTES // 2
+        places = [(j * block, index * block) for j, index in enumerate(content.order)]
+        for first in range(0, content.rows, rows_at_once):
+            size = min(rows_at_once, content.rows - first) * row_bytes
+            read, permuted = self._buffer[:size], self._buffer[half : half + size]
+            source.read_into(read, content.start + first * row_bytes)
+            for row in range(0, size, row_bytes):
+                for to, origin in places:
+                    permuted[row + to : row + to + block] = read[row + origin : row + origin + block]
+            self._write(permuted)
+
+    def _scale(self, source: Source, content: ScaledBF16) -> None:
+        for done in range(0, content.nbytes, SCALE_BYTES):
+            piece = self._buffer[: min(SCALE_BYTES, content.nbytes - done)]
+            source.read_into(piece, content.start + done)
+            self._write(memoryview(map_bf16(bytes(piece), content.table)))

@@ -1,0 +1,236 @@
+"""Open a checkpoint folder: its config, its weight files, and where each tensor lies.
+
+Names found in files (the index) are data from a stranger: a name must lead to a regular file inside the folder. A plain
+name may be a symlink to anywhere, since the Hub cache stores every file as one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from spectool.checkpoint.header import TensorInfo, read_header
+from spectool.checkpoint.json_text import parse_json
+from spectool.errors import SourceError
+
+CONFIG_NAME = "config.json"
+WEIGHTS_NAME = "model.safetensors"
+INDEX_NAME = "model.safetensors.index.json"
+
+MAX_JSON_BYTES = 64 * 2**20
+MAX_READ_BYTES = 64 * 2**20
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
+_PICKLE_SUFFIXES = (".bin", ".pt", ".pth")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint folder whose files were found and whose headers were checked; no tensor is in memory."""
+
+    root: Path
+    config: dict[str, Any]
+    config_text: str
+    tensors: Mapping[str, TensorInfo]
+    files: tuple[str, ...]
+    """Weight files, relative to `root`, sorted."""
+    total_bytes: int
+    """Bytes of all tensors together, headers not counted."""
+    side_files: tuple[str, ...]
+    """Names of the other files at the top of the folder (no config.json, no weights, no index of them), sorted."""
+
+    def read(self, name: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
+        """Return the bytes of one small tensor, little-endian as stored.
+
+        Raises:
+            KeyError: the checkpoint has no such tensor.
+            SourceError: the tensor is larger than `max_bytes`, or its file cannot be read or shrank.
+
+        """
+        tensor = self.tensors[name]
+        if tensor.nbytes > max_bytes:
+            raise SourceError(
+                f"{tensor.file}: tensor {name!r} has {tensor.nbytes} bytes; at most {max_bytes} are read into memory"
+            )
+        try:
+            with tensor.file.open("rb") as stream:
+                stream.seek(tensor.start)
+                data = stream.read(tensor.nbytes)
+        except OSError as error:
+            raise SourceError(f"{tensor.file}: cannot be read: {error.strerror or error}") from error
+        if len(data) != tensor.nbytes:
+            raise SourceError(f"{tensor.file}: tensor {name!r}: {len(data)} of {tensor.nbytes} bytes left in the file")
+        return data
+
+
+def open_checkpoint(root: Path, *, need_weights: bool = True) -> Checkpoint:
+    """Read a folder's config.json and the headers of its safetensors files.
+
+    Args:
+        root: the folder.
+        need_weights: whether a folder without safetensors files (or with an index whose files were not downloaded) is
+            an error; otherwise its `tensors` are empty.
+
+    Raises:
+        SourceError: the folder or a file is missing, unreadable, malformed, or outside the folder; the index and the
+            files disagree; or the weights are pickles.
+
+    """
+    names = _list_folder(root)
+    config, config_text = read_json(root / CONFIG_NAME)
+    if not isinstance(config, dict):
+        raise SourceError(f"{root / CONFIG_NAME}: must be a JSON object, found {type(config).__name__}")
+    files, mapped = _weight_files(root, names, need_weights=need_weights)
+    tensors = _collect(root, files)
+    if mapped is not None and files:
+        _check_index(root, mapped, tensors)
+    used = {CONFIG_NAME, *files, *([INDEX_NAME] if mapped is not None else [])}
+    return Checkpoint(
+        root=root,
+        config=config,
+        config_text=config_text,
+        tensors=tensors,
+        files=files,
+        total_bytes=sum(tensor.nbytes for tensor in tensors.values()),
+        side_files=tuple(name for name in names if name not in used),
+    )
+
+
+def read_json(path: Path) -> tuple[Any, str]:
+    """Return a JSON file's value and its text.
+
+    Raises:
+        SourceError: the file is missing, no regular file, larger than 64 MiB, not UTF-8, or not strict JSON
+            (`spectool.checkpoint.json_text`).
+
+    """
+    try:
+        if not path.is_file():
+            raise SourceError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_JSON_BYTES + 1)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(raw) > MAX_JSON_BYTES:
+        raise SourceError(f"{path}: larger than {MAX_JSON_BYTES} bytes; no configuration is")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: not UTF-8 at byte {error.start}") from None
+    return parse_json(text, str(path)), text
+
+
+def _list_folder(root: Path) -> list[str]:
+    """Return the sorted names of the files (or links to files) at the top of the folder."""
+    try:
+        if root.is_dir():
+            with os.scandir(root) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file())
+        if root.exists():
+            raise SourceError(f"{root}: is a file, not a folder", hint=f"Give the folder that holds it: {root.parent}")
+    except OSError as error:
+        raise SourceError(f"{root}: cannot be read: {error.strerror or error}") from error
+    if _HUB_ID.fullmatch(str(root)):
+        repo = str(root).partition("@")[0]
+        raise SourceError(
+            f"{root}: no such folder, and reading from the Hugging Face Hub is not supported yet",
+            hint=f"Download it first: hf download {repo} --local-dir {repo.rpartition('/')[2]}",
+        )
+    raise SourceError(f"{root}: no such folder")
+
+
+def _weight_files(
+    root: Path, names: Sequence[str], *, need_weights: bool
+) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
+    """Return the weight files, sorted, and the index's map when the index chose them."""
+    # transformers (the trainer's reading) takes the single file when both are there; the engine takes what the index
+    # names. Producers upload one or the other, and a leftover index is the usual reason to find both.
+    if WEIGHTS_NAME in names:
+        return (WEIGHTS_NAME,), None
+    if INDEX_NAME in names:
+        mapped = _read_index(root)
+        files = tuple(sorted(set(mapped.values())))
+        if not need_weights and not any((root / file).exists() for file in files):
+            return (), mapped
+        for file in files:
+            _check_inside(root, file)
+        return files, mapped
+    others = [name for name in names if name.endswith(".safetensors")]
+    if len(others) == 1:
+        return (others[0],), None
+    if others:
+        raise SourceError(
+            f"{root}: {len(others)} safetensors files ({', '.join(others[:3])}, ...) and no {INDEX_NAME}",
+            hint="Add the index file that belongs to them, or leave one file in the folder.",
+        )
+    if not need_weights:
+        return (), None
+    pickles = [name for name in names if name.endswith(_PICKLE_SUFFIXES)]
+    if pickles:
+        raise SourceError(
+            f"{root}: the weights are a pickle ({pickles[0]}), which is not supported yet",
+            hint=(
+                "Convert it once, where torch is installed: torch.load(FILE, weights_only=True), then "
+                "safetensors.torch.save_file(tensors, 'model.safetensors') into the same folder."
+            ),
+        )
+    raise SourceError(f"{root}: no weights: neither {WEIGHTS_NAME} nor {INDEX_NAME}")
+
+
+def _read_index(root: Path) -> dict[str, str]:
+    path = root / INDEX_NAME
+    document, _ = read_json(path)
+    mapped = document.get("weight_map") if isinstance(document, dict) else None
+    if not isinstance(mapped, dict) or not mapped:
+        raise SourceError(f"{path}: needs a weight_map of tensor names to file names")
+    for name, file in mapped.items():
+        if not isinstance(file, str):
+            raise SourceError(f"{path}: weight_map: tensor {name!r}: the file name must be a text, found {file!r}")
+        parts = PurePosixPath(file).parts
+        # The normal form only: nothing absolute, no "..", no "./x" beside "x" that would count as two files.
+        if not parts or file != "/".join(parts) or ".." in parts or "\0" in file or "\\" in file:
+            raise SourceError(f"{path}: weight_map: tensor {name!r}: {file!r} is no plain name inside the folder")
+    return mapped
+
+
+def _check_inside(root: Path, file: str) -> None:
+    path = root / file
+    try:
+        if not path.is_file():
+            what = "is no regular file" if path.exists() else "is missing"
+            raise SourceError(
+                f"{path}: named in {INDEX_NAME}, and {what}", hint="The download is incomplete. Download it again."
+            )
+        if "/" in file and not path.resolve().is_relative_to(root.resolve()):
+            raise SourceError(f"{path}: named in {INDEX_NAME}, and lies outside the folder")
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _collect(root: Path, files: Sequence[str]) -> dict[str, TensorInfo]:
+    tensors: dict[str, TensorInfo] = {}
+    for file in files:
+        for name, tensor in read_header(root / file).tensors.items():
+            if name in tensors:
+                raise SourceError(f"{root}: tensor {name!r} is in two files: {tensors[name].file.name} and {file}")
+            tensors[name] = tensor
+    return tensors
+
+
+def _check_index(root: Path, mapped: Mapping[str, str], tensors: Mapping[str, TensorInfo]) -> None:
+    path = root / INDEX_NAME
+    for name, file in mapped.items():
+        found = tensors.get(name)
+        if found is None or found.file != root / file:
+            where = "no file has it" if found is None else f"it is in {found.file.relative_to(root)}"
+            raise SourceError(f"{path}: weight_map puts tensor {name!r} in {file}; {where}")
+    if unmapped := sorted(tensors.keys() - mapped.keys()):
+        first = tensors[unmapped[0]]
+        raise SourceError(
+            f"{path}: weight_map leaves out {len(unmapped)} tensor(s) that the files hold, "
+            f"among them {first.name!r} in {first.file.relative_to(root)}"
+        )

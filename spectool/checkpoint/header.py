@@ -1,0 +1,233 @@
+"""The header of a safetensors file: read it with nothing taken on trust, and write it.
+
+A file is an 8-byte little-endian length, a JSON object of that length, and the data section the object describes. The
+checks are those of the `safetensors` reader (0.8): a header read here is one the engine's loader takes too. Some that
+reader lets pass are refused as well, because readers of other languages disagree about them or nothing writes them:
+white space before the `{`, duplicate keys, unknown keys in an entry, an entry given as a list, a dtype as an object,
+`__metadata__: null`, names with a NUL or of more than 4096 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from spectool.checkpoint.json_text import parse_json
+from spectool.errors import OutputError, SourceError
+
+DTYPE_BITS: Mapping[str, int] = MappingProxyType(
+    {
+        "BOOL": 8,
+        "F4": 4,
+        "F6_E2M3": 6,
+        "F6_E3M2": 6,
+        "U8": 8,
+        "I8": 8,
+        "F8_E5M2": 8,
+        "F8_E4M3": 8,
+        "F8_E8M0": 8,
+        "F8_E4M3FNUZ": 8,
+        "F8_E5M2FNUZ": 8,
+        "I16": 16,
+        "U16": 16,
+        "F16": 16,
+        "BF16": 16,
+        "I32": 32,
+        "U32": 32,
+        "F32": 32,
+        "C64": 64,
+        "F64": 64,
+        "I64": 64,
+        "U64": 64,
+    }
+)
+"""Bits of one element, for every dtype name of the format (safetensors 0.8)."""
+
+MAX_HEADER_BYTES = 100_000_000
+MAX_NAME_BYTES = 4096
+_LENGTH_BYTES = 8
+_WORD = 2**64  # sizes are 64-bit in the reader this one must agree with
+_ENTRY_KEYS = {"dtype", "shape", "data_offsets"}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Where one tensor's bytes lie."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: Path
+    start: int
+    """Byte offset of the first element in the file (not in the data section)."""
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileHeader:
+    """What a safetensors file says of itself."""
+
+    file: Path
+    metadata: Mapping[str, str]
+    tensors: Mapping[str, TensorInfo]
+    """By name, in the order of the data."""
+    data_start: int
+    """Byte offset of the data section in the file."""
+
+
+def read_header(file: Path) -> FileHeader:
+    """Read and check the header of a safetensors file; no tensor is read.
+
+    Raises:
+        SourceError: the file cannot be read, or its header is malformed, names an unknown dtype, or describes data that
+            does not fill the rest of the file exactly, in ranges without overlap or hole.
+
+    """
+    try:
+        if not file.is_file():
+            raise SourceError(f"{file}: {'not a regular file' if file.exists() else 'no such file'}")
+        with file.open("rb", buffering=0) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            text = _header_text(file, size, stream.read(_LENGTH_BYTES), stream.read)
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be read: {error.strerror or error}") from error
+    document = parse_json(text, f"{file}: header", parse_int=_size)
+    data_start = _LENGTH_BYTES + len(text.encode("utf-8"))
+    metadata = document.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise SourceError(f"{file}: __metadata__ must be an object of texts")
+    tensors = [_entry(file, name, entry, data_start) for name, entry in document.items()]
+    tensors.sort(key=lambda tensor: (tensor.start, tensor.nbytes))
+    _check_cover(file, tensors, data_start, size)
+    return FileHeader(file, metadata, {tensor.name: tensor for tensor in tensors}, data_start)
+
+
+def _header_text(file: Path, size: int, length_bytes: bytes, read: Any) -> str:
+    if len(length_bytes) < _LENGTH_BYTES:
+        raise SourceError(f"{file}: {size} bytes are too few for a safetensors file")
+    length = int.from_bytes(length_bytes, "little")
+    if length > MAX_HEADER_BYTES:
+        raise SourceError(
+            f"{file}: the header claims {length} bytes; the format allows {MAX_HEADER_BYTES}",
+            hint="This is no safetensors file, or it is damaged. Download it again.",
+        )
+    if length > size - _LENGTH_BYTES:
+        raise SourceError(
+            f"{file}: the header claims {length} bytes; {size - _LENGTH_BYTES} follow in the file",
+            hint="The file was cut off. Download it again.",
+        )
+    raw = bytearray()
+    while len(raw) < length and (part := read(length - len(raw))):
+        raw += part
+    if len(raw) < length:
+        raise SourceError(f"{file}: shrank while its header was read ({len(raw)} of {length} bytes)")
+    if raw[:1] != b"{":
+        raise SourceError(f"{file}: the header must begin with '{{', not {bytes(raw[:1])!r}")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{file}: the header is not UTF-8 at byte {_LENGTH_BYTES + error.start}") from None
+
+
+def _size(digits: str) -> int:
+    if len(digits) > 20:
+        raise ValueError("sizes and offsets have 64 bits")
+    # "-0" is a number below zero to serde, and 0 to Python.
+    return int(digits) or (-1 if digits.startswith("-") else 0)
+
+
+def _entry(file: Path, name: str, entry: Any, data_start: int) -> TensorInfo:
+    if "\0" in name or len(name.encode("utf-8")) > MAX_NAME_BYTES:
+        raise SourceError(f"{file}: tensor name {name[:80]!r} holds a NUL or is longer than {MAX_NAME_BYTES} bytes")
+    where = f"{file}: tensor {name!r}"
+    if not isinstance(entry, dict) or entry.keys() != _ENTRY_KEYS:
+        found = sorted(entry) if isinstance(entry, dict) else type(entry).__name__
+        raise SourceError(f"{where}: must have exactly the keys data_offsets, dtype and shape; found {found}")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
+        raise SourceError(f"{where}: unknown dtype {dtype!r}", hint=f"The format has {', '.join(sorted(DTYPE_BITS))}.")
+    if not _are_sizes(shape):
+        raise SourceError(f"{where}: shape must be a list of sizes, found {shape!r}")
+    if not _are_sizes(offsets) or len(offsets) != 2:
+        raise SourceError(f"{where}: data_offsets must be two byte offsets, found {offsets!r}")
+    begin, end = offsets
+    nbytes = tensor_nbytes(dtype, shape)
+    if nbytes is None:
+        raise SourceError(f"{where}: {dtype} x {shape} is no whole number of bytes, or not below 2**64 bits")
+    if end - begin != nbytes:
+        raise SourceError(f"{where}: {dtype} x {shape} needs {nbytes} bytes; data_offsets give {end - begin}")
+    return TensorInfo(name, dtype, tuple(shape), file, data_start + begin, nbytes)
+
+
+def _are_sizes(value: Any) -> bool:
+    # bool is an int to Python.
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < _WORD for item in value)
+
+
+def _check_cover(file: Path, tensors: Sequence[TensorInfo], data_start: int, size: int) -> None:
+    position = data_start
+    for tensor in tensors:
+        if tensor.start != position:
+            what = "leave a hole" if tensor.start > position else "overlap another tensor's"
+            raise SourceError(
+                f"{file}: tensor {tensor.name!r}: its bytes {what}: "
+                f"they begin at {tensor.start - data_start}, those before end at {position - data_start}"
+            )
+        position += tensor.nbytes
+    if position != size:
+        raise SourceError(
+            f"{file}: the header describes {position - data_start} bytes of data; the file has {size - data_start}",
+            hint="The file was cut off or is damaged. Download it again." if position > size else None,
+        )
+
+
+def tensor_nbytes(dtype: str, shape: Sequence[int]) -> int | None:
+    """Return the bytes of a tensor; None when they are no whole number, or 64 bits cannot count its bits."""
+    elements = 1
+    for size in shape:
+        # Multiplied in order, as the reader does: a size of 0 saves what follows it and not what came before.
+        elements *= size
+        if elements >= _WORD:
+            return None
+    bits = elements * DTYPE_BITS[dtype]
+    return None if bits >= _WORD or bits % 8 else bits // 8
+
+
+def encode_header(tensors: Sequence[tuple[str, str, tuple[int, ...], int]], metadata: Mapping[str, str]) -> bytes:
+    """Return the first bytes of a safetensors file: length and JSON, padded so that the data section is 8-byte aligned.
+
+    Args:
+        tensors: name, dtype, shape and nbytes, in the order of the data.
+        metadata: the file's `__metadata__`; left out when empty.
+
+    Raises:
+        OutputError: a name occurs twice or cannot be used, a dtype is unknown, nbytes is not dtype x shape, or the
+            header is longer than the format allows.
+
+    """
+    document: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    begin = 0
+    for name, dtype, shape, nbytes in tensors:
+        if name in document or name == "__metadata__":
+            raise OutputError(f"tensor {name!r}: the name is taken")
+        if "\0" in name or len(name.encode("utf-8")) > MAX_NAME_BYTES:
+            raise OutputError(f"tensor name {name[:80]!r} holds a NUL or is longer than {MAX_NAME_BYTES} bytes")
+        if dtype not in DTYPE_BITS:
+            raise OutputError(f"tensor {name!r}: unknown dtype {dtype!r}")
+        needed = tensor_nbytes(dtype, shape)
+        if needed != nbytes:
+            raise OutputError(
+                f"tensor {name!r}: {dtype} x {list(shape)} needs {needed} bytes; its content has {nbytes}"
+            )
+        document[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, begin + nbytes]}
+        begin += nbytes
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    if len(text) > MAX_HEADER_BYTES:
+        raise OutputError(f"the header would have {len(text)} bytes; the format allows {MAX_HEADER_BYTES}")
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text

@@ -1,0 +1,96 @@
+"""Strict JSON: what two readers could understand differently is an error.
+
+Python's `json` takes duplicate keys, `NaN`, numbers out of range and lone surrogates without a word. Other readers of
+the same file (serde in safetensors, tokenizer libraries) refuse them or keep another value, so none is let in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from spectool.errors import SourceError
+
+MAX_DEPTH = 100
+"""Levels of lists and objects; a model config has about six, serde stops at 128."""
+
+
+def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int) -> Any:
+    """Parse one JSON document.
+
+    Args:
+        text: the document.
+        source: the file's name, as messages show it.
+        parse_int: turns the digits of an integer into a number; its `ValueError` becomes the error's text.
+
+    Raises:
+        SourceError: no JSON (with line and column), a duplicate key, a number outside the 64-bit float range, `NaN` or
+            `Infinity`, a text that is no valid Unicode, or more than `MAX_DEPTH` levels.
+
+    """
+
+    def integer(digits: str) -> int:
+        try:
+            return parse_int(digits)
+        except ValueError as error:
+            shown = digits if len(digits) <= 40 else f"{digits[:40]}... ({len(digits)} digits)"
+            raise SourceError(f"{source}: the number {shown} cannot be used: {error}") from None
+
+    def real(digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):
+            raise SourceError(f"{source}: the number {digits[:40]} is out of range")
+        return value
+
+    def constant(name: str) -> NoReturn:
+        raise SourceError(f"{source}: {name} is not JSON", hint=f"Write null or a number in place of {name}.")
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(items)
+        if len(result) != len(items):
+            seen: set[str] = set()
+            twice = next(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise SourceError(
+                f"{source}: the key {twice!r} occurs twice in one object",
+                hint="Readers disagree on which of the two counts. Remove one.",
+            )
+        return result
+
+    try:
+        value = json.loads(text, parse_int=integer, parse_float=real, parse_constant=constant, object_pairs_hook=pairs)
+    except json.JSONDecodeError as error:
+        raise SourceError(
+            f"{source}: not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise SourceError(f"{source}: more than {MAX_DEPTH} levels of lists and objects") from None
+    _check_values(value, source)
+    return value
+
+
+def _check_values(document: Any, source: str) -> None:
+    level, depth = [document], 0
+    while level:
+        depth += 1
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                _check_text(value, source)
+            elif isinstance(value, list | dict):
+                if depth > MAX_DEPTH:
+                    raise SourceError(f"{source}: more than {MAX_DEPTH} levels of lists and objects")
+                below.extend(value)
+                if isinstance(value, dict):
+                    below.extend(value.values())
+        level = below
+
+
+def _check_text(value: str, source: str) -> None:
+    if value.isascii():
+        return
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise SourceError(f"{source}: the text {value[:80]!r} has half of a surrogate pair and is no Unicode") from None
