@@ -36,8 +36,8 @@ TOKENS = 32
 START_WITHIN = 300  # seconds; a cold start with interpreted kernels takes about one minute on two cores
 STOP_WITHIN = 60
 
-# For every server here. The Triton stand-in is for DSpark alone, which vLLM runs nowhere else on a CPU: its kernels are
-# then interpreted, with right numbers but slowly. Never set any of this on a machine with a GPU.
+# For every server here, because there is no GPU. DSpark needs vLLM's V2 model runner, and that needs Triton: its
+# kernels run in Triton's own interpreter, with right numbers but slowly. Set none of this on a machine with a GPU.
 SMALL = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "OMP_NUM_THREADS": "1"}
 TRITON = {"TRITON_INTERPRET": "1", "VLLM_USE_V2_MODEL_RUNNER": "1", "PYTHONPATH": str(TRITON_ON_CPU)}
 ENGINE_FLAGS = ["--enforce-eager", "--max-model-len", "512", "--max-num-batched-tokens", "256", "--dtype", "bfloat16"]

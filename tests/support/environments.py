@@ -21,6 +21,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "tests" / "engine" / "lock" / "engine.txt"
@@ -28,6 +29,7 @@ LOGS = ROOT / "build"
 # The wheels of the lock exist for this interpreter and platform; others were not tried.
 ENGINE_NEEDS = ("Linux", "x86_64", "CPython", (3, 11))
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
 REPORT_EVERY = 15.0  # seconds between two lines while pip works
 
 
@@ -42,6 +44,7 @@ class Environment:
         self.name, self.folder, self.log = name, folder, logs / f"{name}.log"
         self.python = folder / "bin" / "python"
         self._stamp = folder / "complete"
+        self._held: tuple[int, ...] = ()  # the lock, for the steps too: should we be killed, it lasts until they end
         # A virtual environment works at one place only: scripts and editable installs hold its path.
         self._mark = hashlib.sha256(f"{folder}\n{sys.version}\n{source}".encode()).hexdigest()
 
@@ -52,7 +55,7 @@ class Environment:
         """Create the environment anew, unless it is complete; the stamp comes last, so a half-made one never counts."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # two makes at once: the second waits, and finds it complete
+            self._take(lock)
             if self.is_complete():
                 return
             started = time.monotonic()
@@ -63,8 +66,17 @@ class Environment:
             self._stamp.write_text(self._mark)
             self.say(f"ready after {time.monotonic() - started:.0f} s")
 
+    def _take(self, lock: TextIO) -> None:
+        """Of two makes at once the second waits, and then finds the environment complete."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.say("waiting for another installation of it to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        self._held = (lock.fileno(),)
+
     def pip(self, what: str, *arguments: str) -> None:
-        self.run(what, str(self.python), "-m", "pip", "install", "--disable-pip-version-check", *arguments)
+        self.run(what, str(self.python), "-m", "pip", "install", *PIP_OPTIONS, *arguments)
 
     def run(self, what: str, *command: str) -> None:
         """Run a step, its output to the log; one line at the start, then one each REPORT_EVERY seconds."""
@@ -72,12 +84,16 @@ class Environment:
         started = reported = time.monotonic()
         begin = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
-            child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
-            while child.poll() is None:
-                time.sleep(0.1)
-                if time.monotonic() - reported >= REPORT_EVERY:
-                    reported = time.monotonic()
-                    self.say(f"  {reported - started:.0f} s: {self._last_line()}")
+            child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, pass_fds=self._held)
+            try:
+                while child.poll() is None:
+                    time.sleep(0.1)
+                    if time.monotonic() - reported >= REPORT_EVERY:
+                        reported = time.monotonic()
+                        self.say(f"  {reported - started:.0f} s: {self._last_line()}")
+            finally:
+                child.kill()
+                child.wait()
         if child.returncode != 0:
             output = self.log.read_bytes()[begin:].decode(errors="replace")
             tail = "\n".join(f"    {line}" for line in output.splitlines()[-15:])
@@ -145,6 +161,9 @@ def main(arguments: list[str]) -> int:
     except InstallError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"{which}: interrupted; the next run starts it anew", file=sys.stderr)
+        return 130
     return 0
 
 
