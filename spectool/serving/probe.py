@@ -144,7 +144,7 @@ def _ask_all(job: Job, client: Client, progress: Progress, signals: StopSignals)
                 answer.result()  # the first failure ends the pass
             if not pending:
                 break
-            progress.waiting(f"{len(finished)} of {len(answers)} prompts", time.monotonic() - started)
+            progress.waiting(f"spectool: {len(finished)} of {len(answers)} prompts", time.monotonic() - started)
     finally:
         progress.done()
         pool.shutdown(wait=False, cancel_futures=True)

@@ -57,7 +57,7 @@ def wait_ready(
                 # The engine must still live: another program may have taken its port.
                 if client.healthy() and engine.exit_code() is None:
                     return Start.READY
-            progress.waiting("starting the engine", engine.elapsed, engine.log.last_line)
+            progress.waiting("spectool: starting the engine", engine.elapsed, engine.log.last_line)
             time.sleep(_POLL)
     finally:
         progress.done()
