@@ -210,7 +210,7 @@ def encode_header(tensors: Sequence[tuple[str, str, tuple[int, ...], int]], meta
             header is longer than the format allows.
 
     """
-    document: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    document: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
     begin = 0
     for name, dtype, shape, nbytes in tensors:
         if name in document or name == "__metadata__":

@@ -70,3 +70,8 @@ def read_back_folder(root: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]
         assert not result.keys() & found.keys()
         result |= found
     return result
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder, hidden ones too, sorted."""
+    return sorted(path.name for path in folder.iterdir())
