@@ -121,10 +121,10 @@ def plan_conversion(
     facts = engine_facts(engine)
     answers = dict(settings or {})
     found = inspect(source, verifier=verifier, settings=answers, dialect=dialect)
+    found.reading.require_answers()
     findings, unknowns = run_rules(_context(found, facts, engine=False), scopes=("trained",))
     _refuse(found.view.name, findings)
     refuse_variants(found)
-    found.reading.require_answers()
     name = _verifier_name(answers, verifier)
     loaded = found.verifier.view if found.verifier else None
     output = write_speculators(found.view, found.reading, verifier=loaded, verifier_name=name)
@@ -190,9 +190,6 @@ def validate(
         return Report(drafter, verifier, facts.version, None, None, (), (finding,), (), ())
     context = _context(found, facts)
     findings, unknowns = run_rules(context)
-    unknowns += [
-        Unknown("CFG005", f"{item.key}: {item.why} (--set {item.key}=...)") for item in found.reading.questions
-    ]
     return Report(
         drafter=found.view.name,
         verifier=found.verifier.name if found.verifier else None,

@@ -65,7 +65,9 @@ def main() -> None:
 def _explain(error: SpectoolError) -> None:
     if os.environ.get("SPECTOOL_DEBUG") == "1":
         raise error
+    from spectool.cli.output import printable  # noqa: PLC0415
+
     code = f" [{error.code}]" if error.code else ""
-    sys.stderr.write(f"error{code}: {error.message}\n")
+    sys.stderr.write(printable(f"error{code}: {error.message}\n"))
     if error.hint:
-        sys.stderr.write(f"hint: {error.hint}\n")
+        sys.stderr.write(printable(f"hint: {error.hint}\n"))

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+from rich.segment import Segment
 
-# `highlight` would colour numbers in messages; a pipe gets no colour and is never cut to a width.
+# A pipe gets no colour and is never cut to a terminal's width.
 PIPED_WIDTH = 200
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Spell control characters out: names and values from files must not drive the reader's terminal."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+class _Console(Console):
+    """A console on which text stays text, whoever wrote it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def stdout() -> Console:
-    """Return the console for data."""
-    return Console(
-        highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else PIPED_WIDTH
-    )
+    """Return the console for data. `highlight` would colour numbers in messages."""
+    terminal = sys.stdout.isatty()
+    return _Console(highlight=False, soft_wrap=not terminal, width=None if terminal else PIPED_WIDTH)
 
 
 def stderr() -> Console:
     """Return the console for talk."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

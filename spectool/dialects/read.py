@@ -21,6 +21,8 @@ from spectool.formats.lookup import MISSING, is_number, lookup
 from spectool.formats.verifier import VerifierView
 from spectool.tensors.placement import place
 
+UNSTATED = "unstated"  # a Markov head whose type the file does not say; rule HED002
+
 
 def read_drafter(
     view: View, dialect: Dialect, *, verifier: VerifierView | None = None, settings: Mapping[str, Any] | None = None
@@ -136,7 +138,7 @@ def _heads(file: DialectFile, resolver: Resolver) -> tuple[Markov | None, Confid
     if file.read.markov_rank is not None:
         rank = resolver.integer("markov_rank", file.read.markov_rank)
         kind = resolver.value("markov_type", file.read.markov_type)
-        markov = Markov(str(kind), rank) if rank is not None and kind is not None else None
+        markov = Markov(UNSTATED if kind is None else str(kind), rank) if rank is not None else None
     confidence = None
     if resolver.flag("confidence", file.read.confidence):
         confidence = Confidence(resolver.flag("confidence_with_markov", file.read.confidence_with_markov))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spectool.rules.context import Context
 from spectool.rules.helpers import engine_refuses
-from spectool.rules.registry import Hit, rule
+from spectool.rules.registry import Abstain, Hit, rule
 
 _ALGOS = "vLLM 0.33 transformers_utils/configs/speculators/{base,algos}.py"
 
@@ -50,8 +50,8 @@ def unreadable_config(context: Context) -> Iterator[Hit]:
     """Fires for gaps no more specific rule explains, and for what vLLM cannot build."""
     known = ("decoder", "dimensions", "rms_norm_eps", "block_size", "speculative_tokens", "draft_vocab_size")
     more = ("target_hidden_size", "verifier_layers", "embedding_scale", "logit_scale")
-    for gap in context.gaps(*known, *more):
-        yield Hit(gap.detail)
+    for detail in dict.fromkeys(gap.detail for gap in context.gaps(*known, *more)):
+        yield Hit(detail)
     if not context.gaps(*known, *more):
         yield from engine_refuses(context, "CFG003")
 
@@ -68,3 +68,21 @@ def unreadable_config(context: Context) -> Iterator[Hit]:
 def unknown_architecture(context: Context) -> Iterator[Hit]:
     """Fires when no model class would be found."""
     yield from engine_refuses(context, "CFG004")
+
+
+@rule(
+    "CFG005",
+    "meaning-unsettled",
+    summary="The file leaves out a key whose absence readers take for different things.",
+    why="What the drafter was trained with is then in no file; an engine's default is right by luck.",
+    fix="Write the key, or settle it with --set as the message says.",
+    references=("vLLM 0.33 model_executor/models/qwen3_dflash.py: rope base 1000000", "transformers 5.19: 10000"),
+)
+def meaning_unsettled(context: Context) -> Iterator[Hit | Abstain]:
+    """Fires where an engine would go on by itself; abstains where it would ask as well."""
+    for question in context.reading.questions:
+        text = f"{question.key}: {question.why} (--set {question.key}=...)"
+        if question.key in {"rope.theta", "sample_from_anchor", "slot_layout"}:
+            yield Hit(text)
+        else:
+            yield Abstain(text)

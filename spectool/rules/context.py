@@ -40,6 +40,11 @@ class Context:
         """The trainer's reading."""
         return self.reading.drafter
 
+    @property
+    def sized(self) -> bool:
+        """Whether every size is known: without one, what tensors there should be cannot be said (rule CFG003)."""
+        return not self.gaps("decoder", "dimensions")
+
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes by canonical name, after the dialect's operations."""

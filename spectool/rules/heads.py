@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.dialects.read import UNSTATED
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, engine_refuses
 from spectool.rules.registry import Hit, rule
@@ -28,9 +29,9 @@ def head_type(context: Context) -> Iterator[Hit]:
     """Looks at the type's name and at the tensors a gated or rnn head has."""
     markov = context.drafter.markov
     extra = sorted(name for name in context.view.tensors if any(part in name for part in _TYPED))
-    if markov is not None and markov.kind != "vanilla":
+    if markov is not None and markov.kind not in {"vanilla", UNSTATED}:
         yield Hit(f"markov_head_type is {markov.kind}", trained=str(markov), run="vanilla")
-    elif extra:
+    elif extra and markov is not None and markov.kind == "vanilla":
         yield Hit(f"{extra[0]} belongs to a gated or rnn Markov head, but the config says vanilla")
 
 

@@ -60,7 +60,7 @@ def beyond_block(context: Context) -> Iterator[Hit | Abstain]:
 @rule(
     "SLT003",
     "anchor-flag-contradicts-tokens",
-    methods=("dflash", "dspark"),
+    methods=("dspark",),
     summary="sample_from_anchor says one layout, speculative_tokens the other.",
     why="With the bonus-anchor layout the last of block_size tokens does not exist; one of the two keys is wrong.",
     fix="Set sample_from_anchor to true if every slot was trained to predict, else lower speculative_tokens by one.",
@@ -77,5 +77,5 @@ def flag_contradicts(context: Context) -> Iterator[Hit]:
 
 def _contradicts(context: Context) -> bool:
     drafter, evidence = context.drafter, context.reading.evidence.get("slots")
-    stated = evidence is not None and evidence.where == "sample_from_anchor"
+    stated = evidence is not None and evidence.where == "sample_from_anchor" and drafter.method == "dspark"
     return stated and drafter.slots == "bonus-anchor" and drafter.speculative_tokens == drafter.block_size

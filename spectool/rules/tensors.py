@@ -30,6 +30,8 @@ def missing(context: Context) -> Iterator[Hit]:
     if not context.view.tensors:
         yield Hit("the folder has no weights")
         return
+    if not context.sized:
+        return
     expected = inventory(context.drafter)
     gone = [name for name, item in expected.items() if not item.optional and name not in context.shapes]
     gone = [name for name in gone if name not in {"mask_hidden", "d2t"}]  # rules MSK003 and VOC002
@@ -50,6 +52,8 @@ def missing(context: Context) -> Iterator[Hit]:
 )
 def unknown(context: Context) -> Iterator[Hit]:
     """Holds the inventory against the file."""
+    if not context.sized:
+        return
     expected = inventory(context.drafter)
     training = {"t2d", "d2t"}  # rule VOC002
     refused = ("markov_head.gate_proj.", "markov_head.joint_proj.")  # rule HED001
@@ -74,6 +78,8 @@ def unknown(context: Context) -> Iterator[Hit]:
 )
 def shape(context: Context) -> Iterator[Hit]:
     """Compares shapes; fc and what follows from it are rule AUX004's business."""
+    if not context.sized:
+        return
     of_aux = {"fc.weight", "mask_hidden", "input_norm.weight"}
     of_markov = {"markov_head.markov_w1.weight", "markov_head.markov_w2.weight", "confidence_head.proj.weight"}
     width = context.shapes.get("fc.weight", (0, 0))[-1]

@@ -45,6 +45,8 @@ def differs(context: Context) -> Iterator[Hit | Abstain]:
 def map_missing(context: Context) -> Iterator[Hit]:
     """Fires when the draft vocabulary is smaller and there is no map."""
     size = context.drafter.dimensions
+    if not context.sized:
+        return
     if size.draft_vocab_size < size.vocab_size and "d2t" not in context.shapes:
         yield Hit(f"draft_vocab_size is {size.draft_vocab_size} of {size.vocab_size}, and there is no tensor d2t")
     elif size.draft_vocab_size > size.vocab_size:
