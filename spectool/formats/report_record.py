@@ -1,0 +1,66 @@
+"""What `spectool validate --format json` prints."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MethodName = Literal["peagle", "dflash", "dspark"]
+
+
+class Record(BaseModel):
+    """An object of a printed record."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RowRecord(Record):
+    """One field in both readings."""
+
+    field: str = Field(description="The field's name.")
+    label: str = Field(description="The field, for people.")
+    trained: str = Field(description="As the drafter was trained.")
+    run: str = Field(description="As the engine would run it.")
+    equal: bool = Field(description="Whether the two agree.")
+
+
+class FindingRecord(Record):
+    """What a rule says."""
+
+    code: str = Field(pattern=r"^[A-Z]{3}[0-9]{3}$", description="The rule; `spectool rule CODE` explains it.")
+    name: str = Field(description="The rule's name.")
+    severity: Literal["error", "warning", "note"] = Field(description="Errors make the exit code 1.")
+    message: str = Field(description="What was found, with the values.")
+    fix: str = Field(description="What to do.")
+    trained: str | None = Field(description="The trainer's side, where two sides differ.")
+    run: str | None = Field(description="The engine's side, where two sides differ.")
+
+
+class UnknownRecord(Record):
+    """A rule that could not be decided."""
+
+    code: str = Field(description="The rule.")
+    missing: str = Field(description="The fact it needs, with the option that supplies it.")
+
+
+class AssumptionRecord(Record):
+    """Something the source does not say, taken from a named convention."""
+
+    field: str = Field(description="The field.")
+    value: Any = Field(description="The value taken.")
+    why: str = Field(description="The convention.")
+
+
+class ReportRecord(Record):
+    """A validation report."""
+
+    drafter: str = Field(description="The drafter's folder name.")
+    verifier: str | None = Field(description="The verifier, where one was given.")
+    engine: str = Field(pattern=r"^vllm==", description="The vLLM release the report speaks about.")
+    dialect: str | None = Field(description="What people call the drafter's layout; null when nothing could be read.")
+    method: MethodName | None = Field(description="The method; null when nothing could be read.")
+    readings: list[RowRecord] = Field(description="Both readings side by side; empty when nothing could be read.")
+    findings: list[FindingRecord] = Field(description="By severity, then code.")
+    unknown: list[UnknownRecord] = Field(description="What could not be checked.")
+    assumptions: list[AssumptionRecord] = Field(description="What the source does not say.")
