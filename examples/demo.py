@@ -94,7 +94,7 @@ def main() -> int:
             spectool("validate", pair.converted, "--verifier", VERIFIER)
         if not engine:
             title("Not served and not compared")
-            print(why_no_engine() or "SPECTOOL_TEST_ENGINE names no engine: run `make demo`.")
+            print(f"Serving is skipped: {why_no_engine() or 'SPECTOOL_TEST_ENGINE is not set; `make demo` sets it'}.")
             print("The three drafters were converted and validated; that needs no engine.")
             return 0
         for pair in DEMO:
@@ -105,6 +105,8 @@ def main() -> int:
     except DemoError as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def title(text: str) -> None:
@@ -167,7 +169,7 @@ def serve(pair: Pair, engine_python: Path) -> None:
             except subprocess.TimeoutExpired:
                 os.killpg(server.pid, signal.SIGKILL)
     for line in log.read_text(errors="replace").splitlines():
-        if line.startswith("spectool: "):
+        if line.startswith("spectool: ") and "starting the engine" not in line:
             print(f"   {line}")
     if code != 0:
         raise DemoError(f"spectool serve ended with exit code {code}; see {shown(log)}")
