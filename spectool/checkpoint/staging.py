@@ -122,7 +122,7 @@ def check_out(out: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{out}: exists and is a file", hint="Name a folder that does not exist yet.")
     if not overwrite:
         raise OutputError(
-            f"{out}: exists already", hint="Name another folder, remove this one, or use --overwrite to replace it."
+            f"{out}: exists already", hint="Name another folder, remove this one, or replace it with --force."
         )
     with os.scandir(out) as entries:
         names = {entry.name for entry in entries}

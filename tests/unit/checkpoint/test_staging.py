@@ -51,7 +51,7 @@ def test_an_existing_folder_is_kept(options: dict[str, Any], tmp_path: Path) -> 
     with pytest.raises(OutputError, match="exists already") as refused:
         write(out, **options)
     assert refused.value.hint is not None
-    assert "--overwrite" in refused.value.hint
+    assert "--force" in refused.value.hint
     assert names_in(out) == ["config.json", "old.txt"]
     assert names_in(tmp_path) == ["out"]
 
