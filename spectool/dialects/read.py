@@ -205,8 +205,8 @@ def _epsilon(decoder: Mapping[str, Any], resolver: Resolver) -> float:
     value = decoder.get("rms_norm_eps")
     if is_number(value):
         return float(value)
-    resolver.gaps.append(Gap("rms_norm_eps", "missing", "rms_norm_eps is missing"))
-    return 1e-6
+    # The default of transformers' Qwen3Config and LlamaConfig, through which every trainer here goes.
+    return float(resolver.note("rms_norm_eps", 1e-6, "absent"))
 
 
 def to_bf16(value: float) -> float:

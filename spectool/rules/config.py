@@ -48,7 +48,7 @@ def top_level_model_type(context: Context) -> Iterator[Hit]:
 )
 def unreadable_config(context: Context) -> Iterator[Hit]:
     """Fires for gaps no more specific rule explains, and for what vLLM cannot build."""
-    known = ("decoder", "dimensions", "rms_norm_eps", "block_size", "speculative_tokens", "draft_vocab_size")
+    known = ("decoder", "dimensions", "block_size", "speculative_tokens", "draft_vocab_size")
     more = ("target_hidden_size", "verifier_layers", "embedding_scale", "logit_scale")
     for detail in dict.fromkeys(gap.detail for gap in context.gaps(*known, *more)):
         yield Hit(detail)

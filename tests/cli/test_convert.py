@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from checkpoints import read_back, write_checkpoint_folder
 from command_line import spectool
-from mutations import NATIVE, PAIRS, VERIFIER, folder, put
+from mutations import NATIVE, PAIRS, VERIFIER, folder, nothing, put
 
 K5 = ("--set", "speculative_tokens=5")
 
@@ -166,3 +166,75 @@ def test_inspect_json_names_where_values_stood() -> None:
     assert (outcome.code, found["dialect"], found["speculative_tokens"]) == (0, "dspark-deepspec", 7)
     assert found["evidence"]["mask_token_id"] == "mask_token_id"
     assert found["evidence"]["slots"] == "convention"
+
+
+def unreadable(kind: str, root: Path) -> None:
+    weights = root / "model.safetensors"
+    match kind:
+        case "config is no JSON":
+            (root / "config.json").write_text("{,}")
+        case "config is a list":
+            (root / "config.json").write_text("[]")
+        case "config is missing":
+            (root / "config.json").unlink()
+        case "weights are cut short":
+            with weights.open("r+b") as file:
+                file.truncate(weights.stat().st_size - 1)
+        case "header length is huge":
+            weights.write_bytes(b"\xff" * 8 + weights.read_bytes()[8:])
+        case "header is no JSON":
+            weights.write_bytes((5).to_bytes(8, "little") + b"{{{{{")
+        case "weights are missing":
+            weights.unlink()
+        case "index leaves the folder":
+            weights.unlink()
+            index = {"weight_map": {"fc.weight": "../../etc/passwd"}}
+            (root / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("command", ["convert", "validate", "inspect"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "config is no JSON",
+        "config is a list",
+        "config is missing",
+        "weights are cut short",
+        "header length is huge",
+        "header is no JSON",
+        "weights are missing",
+        "index leaves the folder",
+    ],
+)
+def test_unreadable_input_is_exit_2(kind: str, command: str, tmp_path: Path) -> None:
+    source = folder(PAIRS / "dflash-zlab", tmp_path / "source", nothing)
+    unreadable(kind, source)
+    more = (str(tmp_path / "out"),) if command == "convert" else ()
+    outcome = spectool(command, str(source), *more, "--verifier", str(VERIFIER))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: ")
+    assert [item.name for item in tmp_path.iterdir()] == ["source"]
+
+
+def test_what_the_engine_cannot_run_is_not_written(tmp_path: Path) -> None:
+    source = folder(PAIRS / "dflash-zlab", tmp_path / "source", put("hidden_act", "gelu"))
+    outcome = spectool("convert", str(source), str(tmp_path / "out"), "--verifier", str(VERIFIER))
+    assert outcome.code == 1
+    assert "silu" in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_unsorted_aux_layers_are_sorted_with_their_columns(tmp_path: Path) -> None:
+    source = folder(PAIRS / "dflash-zlab", tmp_path / "source", put("dflash_config.target_layer_ids", [4, 0, 2]))
+    outcome = spectool("convert", str(source), str(tmp_path / "out"), "--verifier", str(VERIFIER))
+    assert outcome.code == 0
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["aux_hidden_state_layer_ids"] == [1, 3, 5]
+    _, (rows, columns), before = read_back(source / "model.safetensors")["fc.weight"]
+    _, _, after = read_back(tmp_path / "out" / "model.safetensors")["fc.weight"]
+    width = columns * 2
+    block = width // 3
+    for row in range(rows):
+        old, new = before[row * width : (row + 1) * width], after[row * width : (row + 1) * width]
+        # The file's blocks belong to input ids 5, 1, 3.
+        assert new == old[block : 2 * block] + old[2 * block :] + old[:block]

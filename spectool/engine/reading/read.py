@@ -139,6 +139,7 @@ def _peagle(
     eagle = flat.get("eagle_config") or {}
     qwen = _peagle_class(view, flat) == "qwen3"
     aux = _peagle_aux_layers(flat, eagle, verifier)
+    _refuse_quoted_mask_token(flat)
     count = flat.get("num_aux_hidden_states")
     if qwen:
         count = flat.get("num_aux_layers", count) or len(flat.get("eagle_aux_hidden_state_layer_ids") or []) or None
@@ -170,6 +171,15 @@ def _peagle(
         logit_scale=float(flat.get("logit_scale", 1.0)),
         max_position_embeddings=flat.get("max_position_embeddings"),
     )
+
+
+def _refuse_quoted_mask_token(flat: Flat) -> None:
+    """Raise for a mask token that is a string: unlike V2, model runner V1 hands it to the kernel as it stands."""
+    for key in ("mask_token_id", "pard_token", "ptd_token_id"):
+        if flat.get(key) is not None:
+            if isinstance(flat[key], str):
+                raise EngineRefusedError("MSK001", f"{key} is {flat[key]!r}, a string, which fails at the first draft")
+            return
 
 
 def _peagle_class(view: View, flat: Flat) -> str:
