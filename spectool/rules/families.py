@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-FAMILIES = ("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier")
+FAMILIES = (
+    *("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier"),
+    "schema_only",
+)
 
 
 def load() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,28 +95,30 @@ def faults_of(error: ValidationError) -> tuple[Fault, ...]:
 def unknown_keys(model: BaseModel, path: Path = ()) -> Iterator[Path]:
     """Yield the keys that no model knows, at any depth."""
     yield from ((*path, name) for name in model.model_extra or {})
-    for name in type(model).model_fields:
-        yield from _unknown_in(getattr(model, name), (*path, name))
-
-
-def _unknown_in(value: object, path: Path) -> Iterator[Path]:
-    if isinstance(value, BaseModel):
-        yield from unknown_keys(value, path)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unknown_in(item, (*path, index))
+    for name, value in _fields(model):
+        if isinstance(value, BaseModel):
+            yield from unknown_keys(value, (*path, name))
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                if isinstance(item, BaseModel):
+                    yield from unknown_keys(item, (*path, name, index))
 
 
 def _decimals(value: object, raw: object, path: Path) -> Iterator[Path]:
     if isinstance(value, BaseModel) and isinstance(raw, Mapping):
-        for name in type(value).model_fields:
-            if name in raw:
-                yield from _decimals(getattr(value, name), raw[name], (*path, name))
+        for name, item in _fields(value):
+            if isinstance(item, int | list | BaseModel) and name in raw:
+                yield from _decimals(item, raw[name], (*path, name))
     elif isinstance(value, list) and isinstance(raw, list):
         for index, (ours, theirs) in enumerate(zip(value, raw, strict=True)):
             yield from _decimals(ours, theirs, (*path, index))
-    elif isinstance(value, int) and isinstance(raw, float):
+    elif isinstance(raw, float):
         yield path
+
+
+def _fields(model: BaseModel) -> ItemsView[str, Any]:
+    # pydantic keeps fields in the instance's dictionary, and keys it does not know apart (`model_extra`).
+    return vars(model).items()
 
 
 def spell(path: Path) -> str:
