@@ -47,12 +47,12 @@ def command(
     from spectool.serving.serve import serve  # noqa: PLC0415
 
     extra = with_port(ctx.args)
-    file_keys = read_config_file(extra)
+    address = from_flags(extra, read_config_file(extra))
     pair = describe_pair(drafter, verifier, settings, extra, force=force)
+    flags_for(None, pair, extra)  # what is wrong with the flags is said before an engine is asked
     engine = find(engine_python, required=not dry_run)
     parts = flags_for(engine, pair, extra)
     argv = [word for part in parts for word in part.argv]
-    address = from_flags(argv, file_keys)
     if dry_run:
         show(parts, format)
         return

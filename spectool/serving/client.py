@@ -13,6 +13,7 @@ from typing import Any
 
 from spectool.errors import EngineMissingError
 from spectool.serving.address import Address
+from spectool.serving.log import clean
 
 # Bytes. /metrics of a server with many histograms is some 100 kB; 2,000 tokens with log-probabilities about 300 kB.
 MAX_ANSWER = 32 << 20
@@ -135,6 +136,10 @@ class Client:
                     raise EngineMissingError(f"{self._address}{path} answered more than {limit} bytes")
                 if time.monotonic() > end:
                     raise EngineMissingError(f"{self._address}{path} did not finish within {timeout:.0f} s")
+            # A read with a size does not notice an answer that was cut off.
+            announced = response.getheader("Content-Length")
+            if announced is not None and len(received) < int(announced):
+                raise EngineMissingError(f"{self._address}{path} stopped after {len(received)} of {announced} bytes")
             return response.status, bytes(received)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise EngineMissingError(
@@ -188,9 +193,9 @@ def _gap(top: dict[str, Any] | None) -> float | None:
 
 
 def _said(answer: object) -> str:
-    """Return the server's own message, shortened."""
+    """Return the server's own message, shortened, without what would steer a terminal."""
     if not isinstance(answer, dict):
         return ""
     error = answer.get("error", answer)
     message = error.get("message") if isinstance(error, dict) else None
-    return f": {message[:500]}" if isinstance(message, str) else ""
+    return f": {clean(message[:500])}" if isinstance(message, str) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ALL_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from spectool.errors import CannotRunError, EngineMissingError, RefusedError
@@ -128,30 +128,35 @@ def _run_pass(
 
 def _ask_all(job: Job, client: Client, progress: Progress, signals: StopSignals) -> Pass:
     """Send the prompts, a few at a time, between two looks at the counters."""
-    client.complete(job.model, job.prompts[0], min(_WARM_UP_TOKENS, job.max_tokens), COMPLETION_TIMEOUT)
-    before = metrics.parse(client.metrics())
-    started = time.monotonic()
     pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="probe")
-    try:
-        answers: list[Future[Completion]] = [
-            pool.submit(client.complete, job.model, prompt, job.max_tokens, COMPLETION_TIMEOUT)
-            for prompt in job.prompts
+
+    def ask(prompts: Sequence[str], max_tokens: int) -> list[Completion]:
+        """Ask in threads: the main thread must see signals."""
+        started = time.monotonic()
+        answers = [
+            pool.submit(client.complete, job.model, prompt, max_tokens, COMPLETION_TIMEOUT) for prompt in prompts
         ]
         while True:
-            finished, pending = wait(answers, timeout=_POLL, return_when=ALL_COMPLETED)
+            finished, pending = wait(answers, timeout=_POLL, return_when=FIRST_EXCEPTION)
             _check_signal(signals)
             for answer in finished:
                 answer.result()  # the first failure ends the pass
             if not pending:
-                break
+                return [answer.result() for answer in answers]
             progress.waiting(f"spectool: {len(finished)} of {len(answers)} prompts", time.monotonic() - started)
+
+    try:
+        ask(job.prompts[:1], min(_WARM_UP_TOKENS, job.max_tokens))
+        before = metrics.parse(client.metrics())
+        started = time.monotonic()
+        completions = ask(job.prompts, job.max_tokens)
+        seconds = time.monotonic() - started
     finally:
         progress.done()
         pool.shutdown(wait=False, cancel_futures=True)
-    seconds = time.monotonic() - started
     after = metrics.parse(client.metrics())
     seen = after - (before or metrics.Snapshot()) if after is not None else None
-    return Pass(tuple(answer.result() for answer in answers), max(seconds, 1e-9), seen)
+    return Pass(tuple(completions), max(seconds, 1e-9), seen)
 
 
 def _not_started(

@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         say(f'INFO:     {self.client_address[0]}:{self.client_address[1]} - "{self.requestline}" {args[1]}')
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         if self.path == "/health":
             self._send(200, b"")
         elif self.path == "/metrics":
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, b"{}")
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/detokenize":
             self._send(200, json.dumps({"prompt": "".join(f"<{token}>" for token in question["tokens"])}).encode())
@@ -206,7 +206,7 @@ def main() -> None:
     else:
         signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     if behaviour["child"]:
-        code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+        code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         assert child.stdout is not None
         child.stdout.readline()
