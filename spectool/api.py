@@ -289,3 +289,18 @@ def _verifier_name(answers: Mapping[str, Any], verifier: str | None) -> str:
 
 def _distinct(unknowns: list[Unknown]) -> list[Unknown]:
     return list({(item.code, item.missing): item for item in unknowns}.values())
+
+
+def context_of(
+    view: View,
+    source: Checkpoint,
+    *,
+    verifier: str | None,
+    settings: Mapping[str, Any],
+    facts: EngineFacts,
+) -> Context:
+    """Return what rules look at, for a view of a folder that need not be the folder's own config."""
+    loaded = load_verifier(verifier) if verifier else None
+    dialect = detect(view)
+    reading = read_drafter(view, dialect, verifier=loaded.view if loaded else None, settings=settings)
+    return _context(Inspection(source, view, dialect, reading, loaded), facts)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from spectool.cli import upgrade
 from spectool.cli.options import Format, OutputFormat, Quiet, Settings, parse_settings
 from spectool.cli.validate import FailOn
 
@@ -17,6 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="List, show and export the published JSON Schemas; check files as they stand in a repository.",
 )
+app.command("upgrade")(upgrade.command)
 
 
 class KindName(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.formats.lookup import MISSING, lookup
 from spectool.rules.context import Context
 from spectool.rules.helpers import engine_refuses
 from spectool.rules.registry import Abstain, Hit, rule
@@ -68,6 +69,25 @@ def unreadable_config(context: Context) -> Iterator[Hit]:
 def unknown_architecture(context: Context) -> Iterator[Hit]:
     """Fires when no model class would be found."""
     yield from engine_refuses(context, "CFG004")
+
+
+@rule(
+    "CFG006",
+    "short-form-incomplete",
+    severity="warning",
+    scope="engine",
+    summary="A Speculators config lacks what `vllm serve DRAFTER` needs to start by itself.",
+    why="The short form takes K and the verifier from the file, and refuses it without them; the long form does not.",
+    fix="Write the key named in the message, or serve with `spectool serve` (long form).",
+    references=(_ALGOS + ": validate_speculators_config",),
+)
+def short_form_incomplete(context: Context) -> Iterator[Hit]:
+    """Looks for the keys vLLM takes from a Speculators file, and for a part that makes it one."""
+    if "speculators_model_type" not in context.view.config:
+        return
+    for key in ("proposal_methods.0.speculative_tokens", "verifier.name_or_path"):
+        if lookup(context.view.config, f"speculators_config.{key}") is MISSING:
+            yield Hit(f"speculators_config.{key} is missing")
 
 
 @rule(

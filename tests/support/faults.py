@@ -80,7 +80,7 @@ CONVERTED_FAULTS = [
     ("dflash", "K beyond the block", put("speculators_config.proposal_methods.0.speculative_tokens", 8), {"SLT002"}),
     ("dflash", "K zero", put("speculators_config.proposal_methods.0.speculative_tokens", 0), {"SLT002"}),
     ("dflash", "epsilon missing", put(f"{LAYER}.rms_norm_eps", ...), {"CFG003"}),
-    ("dflash", "K missing", put("speculators_config.proposal_methods.0.speculative_tokens", ...), {"CFG003"}),
+    ("dflash", "K missing", put("speculators_config.proposal_methods.0.speculative_tokens", ...), {"CFG006"}),
     ("dflash", "anchor flag", both(put("sample_from_anchor", True)), {"SLT001"}),
     ("dflash", "mask missing", put("mask_token_id", ...), {"MSK001"}),
     ("dflash", "mask outside", put("mask_token_id", 512), {"MSK002"}),

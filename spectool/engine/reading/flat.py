@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spectool.engine.reading.record import EngineRefusedError
-from spectool.formats.lookup import MISSING, is_int, lookup
+from spectool.formats.lookup import is_int
 
 Flat = dict[str, Any]
 METHOD_OF_TYPE = {"peagle": "peagle", "dflash": "dflash", "dspark": "dspark"}
@@ -43,11 +43,6 @@ def _from_speculators(config: Mapping[str, Any]) -> Flat:
     kind = config.get("speculators_model_type")
     if kind not in METHOD_OF_TYPE:
         raise EngineRefusedError("CFG003", f"speculators_model_type is {kind!r}, which vLLM does not know")
-    for path in ("proposal_methods.0.speculative_tokens", "verifier.name_or_path"):
-        if lookup(config, f"speculators_config.{path}") is MISSING:
-            raise EngineRefusedError(
-                "CFG003", f"speculators_config.{path} is missing: Invalid speculators config structure"
-            )
     layer = config.get("transformer_layer_config")
     if not isinstance(layer, dict):
         raise EngineRefusedError("CFG003", "transformer_layer_config is missing or no object")

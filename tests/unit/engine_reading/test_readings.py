@@ -102,7 +102,6 @@ def test_native_qwen3_loses_a_window_without_the_flag() -> None:
         ({"model_type": "qwen3"}, "CFG002"),
         ({"mask_token_id": ...}, "MSK001"),
         ({"aux_hidden_state_layer_ids": ...}, "AUX002"),
-        ({"speculators_config": {}}, "CFG003"),
         ({LAYER: None}, "CFG003"),
         ({"layer__num_attention_heads": ...}, "CFG003"),
         ({"layer__hidden_act": "gelu"}, "CFG003"),
