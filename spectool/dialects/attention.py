@@ -25,7 +25,7 @@ def read_attention(
     kinds = decoder.get("layer_types")
     if kinds is None:
         kinds = [FULL] * layers
-    elif not isinstance(kinds, list) or any(kind not in {SLIDING, FULL} for kind in kinds):
+    elif not isinstance(kinds, list) or any(kind not in (SLIDING, FULL) for kind in kinds):
         resolver.gaps.append(Gap("attention", "malformed", f"layer_types must list {FULL} or {SLIDING}"))
         kinds = [FULL] * layers
     elif len(kinds) != declared:
