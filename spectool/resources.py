@@ -1,7 +1,8 @@
 """Find the data folders `schemas/` and `converters/` in a wheel, an editable install or a checkout.
 
-In a wheel they lie inside the package (`spectool/_data`); in a checkout beside it. They are never imported as packages:
-the package index has unrelated projects of both names, so a neighbour folder counts only under our own `pyproject.toml`.
+In a wheel they lie inside the package (`spectool/_data`); in a checkout beside it. They are never imported as
+packages: the package index has unrelated projects of both names, so a neighbour folder counts only under our own
+`pyproject.toml`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,9 @@ Settings = Annotated[
 From = Annotated[str | None, typer.Option("--from", metavar="DIALECT", help="Take the source for this dialect.")]
 Engine = Annotated[
     str | None,
-    typer.Option("--engine", metavar="vllm==X", help="The vLLM release to speak about; default: the newest known."),
+    typer.Option(
+        "--engine", metavar="vllm==X", help="The vLLM release to speak about; default: the newest known to spectool."
+    ),
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the result.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]

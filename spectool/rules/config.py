@@ -106,3 +106,17 @@ def meaning_unsettled(context: Context) -> Iterator[Hit | Abstain]:
             yield Hit(text)
         else:
             yield Abstain(text)
+
+
+@rule(
+    "ENG001",
+    "method-not-in-release",
+    scope="engine",
+    summary="This vLLM release cannot serve the drafter's method or format.",
+    why="The method or its Speculators type came with a later release.",
+    fix="Use a later vLLM; `spectool validate --engine 'vllm>=0.20'` says from which release on the readings agree.",
+    references=("spectool/data/vllm/*.json, features", "spectool/data/vllm-features.toml"),
+)
+def method_not_in_release(context: Context) -> Iterator[Hit]:
+    """Fires when the release has no way to load the folder."""
+    yield from engine_refuses(context, "ENG001")

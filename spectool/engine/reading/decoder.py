@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spectool.dialects.rope import rope_keys, scaling_of
 from spectool.drafter.model import Attention, Dimensions, Rope
+from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.flat import Flat
 from spectool.engine.reading.record import EngineRefusedError
 from spectool.formats.lookup import is_int, is_number
@@ -40,7 +41,7 @@ def dimensions(flat: Flat, aux_width: int | None) -> Dimensions:
     )
 
 
-def rope(flat: Flat, head_dim: int, fallback_theta: float) -> Rope:
+def rope(flat: Flat, head_dim: int, fallback_theta: float, facts: EngineFacts) -> Rope:
     """Return what `get_rope` builds. Unlike the trainers' rotary classes it obeys `partial_rotary_factor`.
 
     Source: vLLM 0.33 `model_executor/layers/rotary_embedding/__init__.py`.
@@ -54,8 +55,9 @@ def rope(flat: Flat, head_dim: int, fallback_theta: float) -> Rope:
         raise EngineRefusedError(
             "ROP001", f"rope_theta {theta!r} with partial_rotary_factor {partial!r} cannot be built"
         )
+    interleaved = "config_neox_style" in facts.features and not flat.get("is_neox_style", True)
     width = keys.get("rope_dim") or int(head_dim * partial)
-    return Rope(float(theta), int(width), scaling_of(keys), interleaved=not flat.get("is_neox_style", True))
+    return Rope(float(theta), int(width), scaling_of(keys), interleaved=interleaved)
 
 
 def epsilon(flat: Flat) -> float:
@@ -66,7 +68,7 @@ def epsilon(flat: Flat) -> float:
     return float(value)
 
 
-def dflash_attention(flat: Flat, layers: int) -> tuple[Attention, ...]:
+def dflash_attention(flat: Flat, layers: int, facts: EngineFacts, *, dspark: bool) -> tuple[Attention, ...]:
     """Return window and causality per layer of a DFlash or DSpark drafter.
 
     Source: vLLM 0.33 `model_executor/models/qwen3_dflash.py`, `_resolve_layer_attention` and `_dflash_layer_causal`:
@@ -74,6 +76,8 @@ def dflash_attention(flat: Flat, layers: int) -> tuple[Attention, ...]:
     """
     own = flat.get("dflash_config") or {}
     kinds = flat.get("layer_types")
+    if "draft_windows" not in facts.features:
+        return (Attention(None, bool(own.get("causal", False))),) * layers
     if kinds is not None and len(kinds) < layers:
         raise EngineRefusedError(
             "ATT002", f"layer_types has {len(kinds)} entries for {layers} layers (IndexError in vLLM)"
@@ -86,7 +90,10 @@ def dflash_attention(flat: Flat, layers: int) -> tuple[Attention, ...]:
         window = own.get("swa_window_size", flat.get("sliding_window")) if sliding else None
         if sliding and window is None:
             raise EngineRefusedError("ATT002", "sliding attention without a window size: vLLM raises")
-        causal = flat.get("is_causal")
+        if "layer_causality" not in facts.features:
+            attention.append(Attention(window, bool(own.get("causal", False)) and not dspark))
+            continue
+        causal = flat.get("is_causal") if "is_causal" in facts.features else None
         if causal is None:
             causal = own.get("causal")
         if causal is None:

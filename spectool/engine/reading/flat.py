@@ -1,8 +1,9 @@
 """The flat configuration vLLM ends up with, from a Speculators or a native folder.
 
-Sources (vLLM 0.32 and 0.33, whose code here is the same): `transformers_utils/configs/speculators/{base,algos}.py`,
-`transformers_utils/config.py` (`HFConfigParser`), and transformers' `Qwen3Config` and `LlamaConfig`, through whose
-defaults a native folder passes. Speculators folders get no defaults: missing keys stay missing.
+Sources (vLLM 0.33; what differs before is a feature of the release, `data/vllm-features.toml`):
+`transformers_utils/configs/speculators/{base,algos}.py`, `transformers_utils/config.py` (`HFConfigParser`), and
+transformers' `Qwen3Config` and `LlamaConfig`, through whose defaults a native folder passes. Speculators folders get no
+defaults: missing keys stay missing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.record import EngineRefusedError
 from spectool.formats.lookup import is_int
 
@@ -23,17 +25,17 @@ def is_speculators(config: Mapping[str, Any]) -> bool:
     return "speculators_model_type" in config or "speculators_config" in config
 
 
-def flat_config(config: Mapping[str, Any]) -> Flat:
+def flat_config(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
     """Return the attributes of the config object vLLM builds for the draft model.
 
     Raises:
         EngineRefusedError: vLLM raises while it reads the configuration.
 
     """
-    return _from_speculators(config) if is_speculators(config) else _from_native(config)
+    return _from_speculators(config, facts) if is_speculators(config) else _from_native(config)
 
 
-def _from_speculators(config: Mapping[str, Any]) -> Flat:
+def _from_speculators(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
     if config.get("model_type", "speculators") != "speculators":
         raise EngineRefusedError(
             "CFG002",
@@ -43,11 +45,13 @@ def _from_speculators(config: Mapping[str, Any]) -> Flat:
     kind = config.get("speculators_model_type")
     if kind not in METHOD_OF_TYPE:
         raise EngineRefusedError("CFG003", f"speculators_model_type is {kind!r}, which vLLM does not know")
+    if f"speculators_{kind}" not in facts.features:
+        raise EngineRefusedError("ENG001", f"it does not know Speculators `{kind}` files yet")
     layer = config.get("transformer_layer_config")
     if not isinstance(layer, dict):
         raise EngineRefusedError("CFG003", "transformer_layer_config is missing or no object")
     flat = copy.deepcopy(layer)
-    {"peagle": _peagle, "dflash": _dflash, "dspark": _dspark}[kind](config, flat)
+    {"peagle": _peagle, "dflash": _dflash, "dspark": _dspark}[kind](config, flat, facts)
     return flat
 
 
@@ -64,7 +68,7 @@ def _aux_ids(config: Mapping[str, Any]) -> list[int]:
     return ids
 
 
-def _peagle(config: Mapping[str, Any], flat: Flat) -> None:
+def _peagle(config: Mapping[str, Any], flat: Flat, facts: EngineFacts) -> None:
     flat["draft_vocab_size"] = config.get("draft_vocab_size")
     if config.get("target_hidden_size") is not None:
         flat["target_hidden_size"] = config["target_hidden_size"]
@@ -72,6 +76,8 @@ def _peagle(config: Mapping[str, Any], flat: Flat) -> None:
     flat["norm_before_fc"] = config.get("norm_before_fc", False)
     kind = flat.get("model_type", "llama")
     classes = {"qwen3": "PeagleQwen3ForCausalLM", "llama": "PeagleLlamaForCausalLM"}
+    if "peagle_qwen3" not in facts.features:
+        classes["qwen3"] = classes["llama"]  # whatever the file says
     if kind not in classes:
         raise EngineRefusedError(
             "CFG003", f"transformer_layer_config.model_type is {kind!r}, vLLM takes llama or qwen3"
@@ -82,7 +88,7 @@ def _peagle(config: Mapping[str, Any], flat: Flat) -> None:
         flat["eagle_aux_hidden_state_layer_ids"] = config["eagle_aux_hidden_state_layer_ids"]
 
 
-def _dflash(config: Mapping[str, Any], flat: Flat) -> None:
+def _dflash(config: Mapping[str, Any], flat: Flat, facts: EngineFacts) -> None:
     flat["architectures"] = ["DFlashDraftModel"]
     flat["draft_vocab_size"] = config.get("draft_vocab_size")
     if config.get("target_hidden_size") is not None:
@@ -93,9 +99,10 @@ def _dflash(config: Mapping[str, Any], flat: Flat) -> None:
         "mask_token_id": _required(config, "mask_token_id", "MSK001"),
         "target_layer_ids": [item - 1 for item in ids],
         "sample_from_anchor": config.get("sample_from_anchor", False),
-        # One flag for all layers, full attention included: vLLM issue 56692.
-        "causal": not config.get("sliding_window_non_causal", True),
     }
+    if "sliding_flag" in facts.features:
+        # One flag for all layers, full attention included: vLLM issue 56692.
+        flat["dflash_config"]["causal"] = not config.get("sliding_window_non_causal", True)
 
 
 _DSPARK_KEYS = (
@@ -111,12 +118,13 @@ _DSPARK_KEYS = (
 )
 
 
-def _dspark(config: Mapping[str, Any], flat: Flat) -> None:
+def _dspark(config: Mapping[str, Any], flat: Flat, facts: EngineFacts) -> None:
     supported = {"Qwen3DSparkModel", "Qwen3OmniDSparkModel"}
     stated = config.get("architectures") or []
     flat["architectures"] = [name for name in stated if name in supported] or ["Qwen3DSparkModel"]
     # The Speculators translator's default; the runtime's own default for other layouts is true.
-    flat["sample_from_anchor"] = config.get("sample_from_anchor", False)
+    honoured = "dspark_anchor_flag" in facts.features
+    flat["sample_from_anchor"] = config.get("sample_from_anchor", False) if honoured else False
     ids = _aux_ids(config)
     flat["eagle_aux_hidden_state_layer_ids"] = ids
     flat["target_layer_ids"] = [item - 1 for item in ids]

