@@ -14,6 +14,7 @@ from typing import Any
 
 from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.writer import WrittenFile
+from spectool.configuration.selection import EVERYTHING, Selection, Suppressed
 from spectool.dialects.catalogue import Dialect, dialect_named
 from spectool.dialects.detect import detect, matches
 from spectool.dialects.read import read_drafter
@@ -24,9 +25,17 @@ from spectool.engine.facts import EngineFacts, engine_facts
 from spectool.engine.reading.read import read_engine
 from spectool.engine.reading.record import EngineReading
 from spectool.errors import RefusedError, UsageError
-from spectool.loading import LoadedVerifier, hub_id, load_drafter, load_verifier, recorded_answers
+from spectool.loading import (
+    LoadedVerifier,
+    hub_id,
+    load_drafter,
+    load_verifier,
+    recorded_answers,
+    tokenizers_agree,
+)
+from spectool.report.places import place
 from spectool.rules.context import Context
-from spectool.rules.registry import Finding, Hit, Unknown, finding_of, rules, run_rules
+from spectool.rules.registry import Finding, Hit, Scope, Unknown, applicable, finding_of, rules, run_rules
 from spectool.tensors.execute import execute
 from spectool.writers.plan import OutputPlan
 from spectool.writers.speculators import write_speculators
@@ -60,8 +69,13 @@ class ConversionPlan:
 
 @dataclass(frozen=True)
 class Report:
-    """What `validate` says: both readings side by side, and findings. `rows` is empty when nothing could be read."""
+    """What `validate` says: both readings side by side, and findings. `rows` is empty when nothing could be read.
 
+    `folder` is the drafter's as it was given; `checked` are the codes of the rules that ran; `suppressed` are findings
+    that the caller's `Selection` ignores.
+    """
+
+    folder: Path
     drafter: str
     verifier: str | None
     engine: str
@@ -71,6 +85,8 @@ class Report:
     findings: tuple[Finding, ...]
     unknowns: tuple[Unknown, ...]
     assumptions: tuple[tuple[str, str, str], ...]
+    checked: tuple[str, ...]
+    suppressed: tuple[Suppressed, ...]
 
 
 @dataclass(frozen=True)
@@ -175,8 +191,18 @@ def validate(
     settings: Mapping[str, Any] | None = None,
     dialect: str | None = None,
     engine: str | None = None,
+    selection: Selection = EVERYTHING,
 ) -> Report:
-    """Put both readings of a folder side by side and run every rule.
+    """Put both readings of a folder side by side and run the rules.
+
+    Args:
+        drafter: its folder.
+        verifier: the verifier's folder or Hub id.
+        settings: answers to what the drafter does not say.
+        dialect: the layout to take the folder for.
+        engine: the vLLM release to speak about.
+        selection: which rules run, and what is ignored. A folder of no known layout is a finding whatever it says:
+            nothing else could be checked.
 
     Raises:
         SourceError: the folder or the verifier cannot be read. A fault in a readable file is a finding.
@@ -186,20 +212,45 @@ def validate(
     try:
         found = inspect(drafter, verifier=verifier, settings=settings, dialect=dialect)
     except RefusedError as error:
-        finding = finding_of(rules()[error.code or "CFG001"], Hit(error.message, error.hint))
-        return Report(drafter, verifier, facts.version, None, None, (), (finding,), (), ())
+        return _not_read(drafter, verifier, facts, error)
     context = _context(found, facts)
-    findings, unknowns = run_rules(context)
+    scopes: tuple[Scope, ...] = ("trained", "engine")
+    findings, unknowns = run_rules(context, scopes=scopes, codes=selection.codes)
+    counted, suppressed = selection.divide(place(findings, found.source, found.reading))
     return Report(
+        folder=Path(drafter),
         drafter=found.view.name,
         verifier=found.verifier.name if found.verifier else None,
         engine=facts.version,
         dialect=found.dialect.file.title,
         method=context.method,
         rows=side_by_side(found.reading.drafter, context.engine.drafter),
-        findings=tuple(findings),
+        findings=tuple(counted),
         unknowns=tuple(_distinct(unknowns)),
         assumptions=tuple((item.field, item.value, item.why) for item in found.reading.assumptions),
+        checked=tuple(item.code for item in applicable(context.method, scopes=scopes, codes=selection.codes)),
+        suppressed=tuple(suppressed),
+    )
+
+
+def _not_read(drafter: str, verifier: str | None, facts: EngineFacts, error: RefusedError) -> Report:
+    """Report a folder that fits no dialect."""
+    checkpoint, view = load_drafter(drafter)
+    finding = finding_of(rules()[error.code or "CFG001"], Hit(error.message, error.hint))
+    placed = tuple(place([finding], checkpoint, None))
+    return Report(
+        folder=Path(drafter),
+        drafter=view.name,
+        verifier=verifier,
+        engine=facts.version,
+        dialect=None,
+        method=None,
+        rows=(),
+        findings=placed,
+        unknowns=(),
+        assumptions=(),
+        checked=(finding.code,),
+        suppressed=(),
     )
 
 
@@ -245,6 +296,7 @@ def _context(found: Inspection, facts: EngineFacts, *, engine: bool = True) -> C
         verifier=view,
         verifier_tensors=loaded.tensors if loaded else None,
         tokens=tokens,
+        same_tokenizer=lambda: tokenizers_agree(found.source.root, loaded.root if loaded else None),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from spectool.dialects.view import View
 from spectool.formats.provenance import FILE, Provenance
 from spectool.formats.verifier import VerifierView, verifier_view
 
+TOKENIZER = "tokenizer.json"
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?")
 
 
@@ -63,6 +65,30 @@ def load_verifier(verifier: str) -> LoadedVerifier:
     checkpoint = open_checkpoint(Path(verifier), need_weights=False)
     root = checkpoint.root.resolve()
     return LoadedVerifier(root.name, root, verifier_view(root.name, checkpoint.config), checkpoint.tensors or None)
+
+
+def tokenizers_agree(drafter: Path, verifier: Path | None) -> bool | None:
+    """Whether two folders' tokenizers map the same tokens to the same ids; None when one of them has none.
+
+    By content: the same vocabulary in another spelling, or with other special-token settings, agrees.
+    """
+    paths = [folder / TOKENIZER for folder in (drafter, verifier) if folder is not None]
+    if len(paths) < 2 or not all(path.is_file() for path in paths):
+        return None
+    try:
+        texts = [path.read_bytes() for path in paths]
+        if texts[0] == texts[1]:
+            return True
+        vocabularies = [_vocabulary(json.loads(text)) for text in texts]
+    except (OSError, ValueError):
+        return None
+    return vocabularies[0] == vocabularies[1]
+
+
+def _vocabulary(tokenizer: Any) -> Any:
+    model = tokenizer.get("model", {}) if isinstance(tokenizer, dict) else {}
+    added = tokenizer.get("added_tokens") or [] if isinstance(tokenizer, dict) else []
+    return model.get("vocab"), {item.get("content"): item.get("id") for item in added if isinstance(item, dict)}
 
 
 def recorded_answers(checkpoint: Checkpoint) -> dict[str, Any]:

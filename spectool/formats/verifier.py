@@ -28,6 +28,7 @@ class VerifierView(BaseModel):
     tie_word_embeddings: bool = False
     rope_theta: float | None = None
     max_position_embeddings: int | None = None
+    quantization: str | None = Field(default=None, description="The method of `quantization_config`, if quantised.")
     nested_under: str | None = Field(default=None, description="The key that holds the language model, if nested.")
 
 
@@ -59,6 +60,7 @@ def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
         "tie_word_embeddings": bool(tied),
         "rope_theta": _rope_theta(nested),
         "max_position_embeddings": nested.get("max_position_embeddings"),
+        "quantization": _quantization(config, nested),
         "nested_under": where,
     }
     try:
@@ -69,6 +71,14 @@ def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
             f"{name}/config.json does not describe a verifier: {faults}",
             hint="Is --verifier the target model's folder?",
         ) from None
+
+
+def _quantization(config: Mapping[str, Any], nested: Mapping[str, Any]) -> str | None:
+    for holder in (config, nested):
+        section = holder.get("quantization_config")
+        if isinstance(section, dict):
+            return str(section.get("quant_method") or section.get("quant_algo") or "unnamed method")
+    return None
 
 
 def _rope_theta(config: Mapping[str, Any]) -> float | None:

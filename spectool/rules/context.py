@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +29,7 @@ class Context:
     verifier: VerifierView | None
     verifier_tensors: Mapping[str, TensorHeader] | None
     tokens: int | None
+    same_tokenizer: Callable[[], bool | None] = lambda: None
 
     @property
     def method(self) -> Method:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 FAMILIES = (
-    *("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier"),
+    *("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier", "limits"),
     "schema_only",
 )
 

@@ -111,3 +111,36 @@ def no_hub_id(context: Context) -> Iterator[Hit]:
     name = context.reading.verifier_name
     if name is not None and not _HUB_ID.fullmatch(name):
         yield Hit(f"verifier.name_or_path is {name!r}, so `vllm serve DRAFTER` alone cannot find the verifier")
+
+
+@rule(
+    "VER006",
+    "tokenizers-differ",
+    summary="The drafter's folder has a tokenizer, and it is not the verifier's.",
+    why="Drafted ids then mean other tokens to the verifier: nothing is accepted, and no shape shows it.",
+    fix="Use the verifier the drafter was trained for.",
+    references=("github.com/vllm-project/vllm issues 13849, 42775",),
+)
+def tokenizers_differ(context: Context) -> Iterator[Hit | Abstain]:
+    """Compares vocabularies by content, where both folders have one."""
+    same = context.same_tokenizer()
+    if same is False:
+        yield Hit("the drafter's tokenizer.json maps tokens to other ids than the verifier's")
+    elif same is None and "tokenizer.json" in context.view.side_files:
+        yield Abstain("the verifier's tokenizer.json (--verifier FOLDER)")
+
+
+@rule(
+    "VER007",
+    "verifier-quantised",
+    severity="note",
+    scope="engine",
+    summary="The verifier is a quantised copy.",
+    why="Most drafters are trained on the unquantised model; its hidden states differ, and so does acceptance.",
+    fix="Expect somewhat less than published figures; `spectool probe` measures.",
+    references=("github.com/vllm-project/speculators docs: verifier and training data should match",),
+)
+def quantised(context: Context) -> Iterator[Hit]:
+    """Fires for any quantization_config."""
+    if context.verifier is not None and context.verifier.quantization is not None:
+        yield Hit(f"{context.verifier.name} is quantised ({context.verifier.quantization})")

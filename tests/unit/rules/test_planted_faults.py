@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faults import CONVERTED_FAULTS, NATIVE_FAULTS, NEAR_MISSES
@@ -83,6 +85,7 @@ VERIFIER_FAULTS = [
     ("another capable class", put("architectures", ["LlamaForCausalLM"]), all_of(set())),
     ("no embedding", without("model.embed_tokens.weight"), {"dflash": {"VER004"}, "dspark": set(), "peagle": set()}),
     ("tied", both(put("tie_word_embeddings", True), without("lm_head.weight")), all_of(set())),
+    ("longer", put("max_position_embeddings", 2049), all_of(set())),
     ("no head", without("lm_head.weight"), {"dflash": {"VER004"}, "dspark": set(), "peagle": set()}),
 ]  # fmt: skip
 
@@ -106,4 +109,65 @@ def test_name_that_is_no_hub_id_is_a_note(tmp_path: Path, converted: Callable[[s
 
 def test_what_cannot_be_checked_is_said() -> None:
     report = api.validate(str(PAIRS / "peagle-native"))
-    assert {unknown.code for unknown in report.unknowns} == {"AUX001", "SLT002", "VER001", "VER003", "VOC001", "CFG005"}
+    assert {unknown.code for unknown in report.unknowns} == {"AUX001", "SLT002", "VER001", "VER003", "VOC001", "CFG005", "LEN001"}
+
+
+def lengths(engine: str, ours: int, theirs: int, method: str, tmp_path: Path, rope: str = "default") -> list[str]:
+    """LEN001's effects for a pair of max_position_embeddings."""
+    scaling = {"rope_type": rope, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 1024}
+    change = both(put("max_position_embeddings", ours), put("rope_parameters", scaling))
+    drafter = folder(PAIRS / NATIVE[method], tmp_path / f"d-{engine}-{ours}-{rope}", change)
+    verifier = folder(VERIFIER, tmp_path / f"v-{engine}-{theirs}-{ours}-{rope}", put("max_position_embeddings", theirs))
+    report = api.validate(
+        str(drafter), verifier=str(verifier), settings=K5 if method == "peagle" else None, engine=engine
+    )
+    return [finding.message.partition(" in vLLM ")[2] for finding in report.findings if finding.code == "LEN001"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "method", "rope", "effect"),
+    [
+        ("0.33.0", "dflash", "default", ""),
+        ("0.33.0", "dflash", "yarn", "0.33.0 the served length is lowered to 2047"),
+        ("0.33.0", "peagle", "yarn", "0.33.0 longer requests are no longer drafted for"),
+        ("0.33.0", "peagle", "linear", ""),
+        ("0.32.0", "dflash", "default", "0.32.0 positions beyond are read past the drafter's rope table"),
+        ("0.32.0", "peagle", "yarn", ""),
+        ("0.26.0", "peagle", "default", "0.26.0 positions beyond are read past the drafter's rope table"),
+    ],
+)
+def test_a_shorter_drafter(engine: str, method: str, rope: str, effect: str, tmp_path: Path) -> None:
+    assert lengths(engine, 2047, 2048, method, tmp_path, rope) == ([effect] if effect else [])
+    assert lengths(engine, 2048, 2048, method, tmp_path, rope) == []
+
+
+def test_half_precision(tmp_path: Path) -> None:
+    def cast(dtype: str) -> Change:
+        def change(config: dict[str, Any], tensors: dict[str, Any]) -> None:
+            _, shape, data = tensors["norm.weight"]
+            tensors["norm.weight"] = (dtype, shape, data)
+
+        return change
+
+    assert codes(folder(PAIRS / "dflash-zlab", tmp_path / "a", cast("F16"))) == {"DTY001"}
+    assert codes(folder(PAIRS / "dflash-zlab", tmp_path / "b", cast("BF16"))) == set()
+
+
+def test_tokenizers_are_compared_by_content(tmp_path: Path) -> None:
+    drafter = folder(PAIRS / "dflash-zlab", tmp_path / "d", nothing)
+    tokenizer = json.loads((VERIFIER / "tokenizer.json").read_text())
+    (drafter / "tokenizer.json").write_text(json.dumps(tokenizer, indent=7))
+    assert codes(drafter) == set()
+    tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary[tokens[100]], vocabulary[tokens[101]] = vocabulary[tokens[101]], vocabulary[tokens[100]]
+    (drafter / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert codes(drafter) == {"VER006"}
+    (drafter / "tokenizer.json").write_text("no json")
+    assert codes(drafter) == set()
+
+
+def test_a_quantised_verifier_is_a_note(tmp_path: Path) -> None:
+    verifier = folder(VERIFIER, tmp_path / "v", put("quantization_config", {"quant_method": "fp8"}))
+    report = api.validate(str(PAIRS / "dflash-zlab"), verifier=str(verifier))
+    assert [(finding.code, finding.severity) for finding in report.findings] == [("VER007", "note")]

@@ -1,0 +1,65 @@
+"""LEN, DTY: how long, and in which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.rules.context import Context
+from spectool.rules.registry import Abstain, Hit, rule
+
+# Rope types whose tables may be made longer without changing a value (vLLM 0.33 config/speculative.py,
+# _CACHE_ONLY_ROPE_TYPES).
+_CACHE_ONLY = {"default", "linear", "llama3", "ntk", "proportional"}
+
+
+@rule(
+    "LEN001",
+    "drafter-shorter-than-verifier",
+    severity="warning",
+    scope="engine",
+    summary="The verifier serves longer requests than the drafter has positions for.",
+    why=(
+        "Depending on release, method and rope type vLLM raises the drafter's limit, lowers the server's, stops "
+        "drafting, or reads past the drafter's rope table."
+    ),
+    fix="Serve with --max-model-len at the drafter's max_position_embeddings, or use a release that raises it.",
+    references=("github.com/vllm-project/vllm issue 48894", "vLLM 0.33 config/speculative.py"),
+)
+def shorter(context: Context) -> Iterator[Hit | Abstain]:
+    """Compares max_position_embeddings of both, as the release treats them."""
+    ours = context.drafter.max_position_embeddings
+    theirs = context.verifier.max_position_embeddings if context.verifier else None
+    if not isinstance(ours, int) or theirs is None:
+        if context.verifier is None:
+            yield Abstain("the verifier's max_position_embeddings (--verifier)")
+        return
+    if ours >= theirs:
+        return
+    features, rope = context.facts.features, context.drafter.rope
+    kind = dict(rope.scaling).get("rope_type", "default") if rope is not None else "default"
+    raised = "block_positions_raised" in features and kind in _CACHE_ONLY
+    if context.method == "peagle" and "block_positions_raised" not in features:
+        raised = "eagle_positions_raised" in features
+    if raised:
+        return
+    effect = "positions beyond are read past the drafter's rope table"
+    if "block_positions_raised" in features:
+        lowered = f"the served length is lowered to {ours}"
+        effect = "longer requests are no longer drafted for" if context.method == "peagle" else lowered
+    yield Hit(f"the drafter has {ours} positions, the verifier {theirs}: in {context.facts.title} {effect}")
+
+
+@rule(
+    "DTY001",
+    "half-precision-drafter",
+    severity="warning",
+    summary="The drafter's weights are float16.",
+    why="Drafters are trained in bfloat16; in float16 activations overflow: acceptance 0.06 of 15 in one report.",
+    fix="Use the publisher's bfloat16 weights, and serve with --dtype bfloat16.",
+    references=("github.com/InternLM/lmdeploy issue 4991",),
+)
+def half_precision(context: Context) -> Iterator[Hit]:
+    """Counts dtypes of matrices."""
+    halves = [name for name, item in context.view.tensors.items() if item.dtype == "F16"]
+    if halves:
+        yield Hit(f"{len(halves)} of {len(context.view.tensors)} tensors are float16")
