@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from spectool.cli.options import Drafter, Format, OutputFormat, Quiet, Settings,
 if TYPE_CHECKING:
     from spectool.engine.ask import Engine
     from spectool.planning.command import Flag
+    from spectool.planning.launch import LaunchPlan
 
 CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": False}
 
@@ -34,6 +36,10 @@ def command(
     verifier: Verifier = None,
     settings: Settings = None,
     engine_python: EnginePython = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:COUNT", help="Plan for these GPUs, such as a100-80gb:2: flags and memory."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command and why, start nothing.")] = False,
     replace: Annotated[bool, typer.Option("--exec", help="Become the engine instead of watching it.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Serve a drafter that has errors.")] = False,
@@ -42,20 +48,27 @@ def command(
 ) -> None:
     """Serve a drafter and its verifier in vLLM. Flags after -- go to vllm serve."""
     from spectool.planning.command import served_name  # noqa: PLC0415
+    from spectool.planning.gpus import parse_gpus  # noqa: PLC0415
     from spectool.serving.address import from_flags, with_port  # noqa: PLC0415
     from spectool.serving.progress import Progress  # noqa: PLC0415
     from spectool.serving.serve import serve  # noqa: PLC0415
 
     extra = with_port(ctx.args)
-    address = from_flags(extra, read_config_file(extra))
+    if gpus is not None:
+        parse_gpus(gpus)  # an open question about the name comes before any work
+    file_keys = read_config_file(extra)
+    address = from_flags(extra, file_keys)
     pair = describe_pair(drafter, verifier, settings, extra, force=force)
     flags_for(None, pair, extra)  # what is wrong with the flags is said before an engine is asked
     engine = find(engine_python, required=not dry_run)
-    parts = flags_for(engine, pair, extra)
+    plan = plan_for_gpus(engine, pair, gpus, settings, extra, file_keys) if gpus is not None else None
+    parts = flags_for(engine, pair, extra, planned=plan.flags if plan is not None else ())
     argv = [word for part in parts for word in part.argv]
     if dry_run:
-        show(parts, format)
+        show(parts, format, plan)
         return
+    if plan is not None and not quiet:
+        explain(parts, plan)
     if replace:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -119,14 +132,41 @@ def find(engine_python: str | None, *, required: bool) -> Engine | None:
         return None
 
 
-def flags_for(engine: Engine | None, pair: Any, extra: list[str], *, drafting: bool = True) -> list[Flag]:
+def plan_for_gpus(
+    engine: Engine | None,
+    pair: Any,
+    gpus: str,
+    settings: list[str] | None,
+    extra: list[str],
+    file_keys: dict[str, str],
+) -> LaunchPlan:
+    """Plan the launch on given GPUs, for the engine found or the newest one known."""
+    from spectool.launch_plan import plan_for  # noqa: PLC0415
+    from spectool.planning.command import take_speculative  # noqa: PLC0415
+
+    own, rest = take_speculative(extra)
+    return plan_for(
+        str(pair.drafter),
+        str(pair.verifier),
+        gpus,
+        settings=parse_settings(settings) | {"speculative_tokens": int(pair.speculative_tokens)},
+        extra=rest,
+        file_keys=file_keys,
+        k=(own or {}).get("num_speculative_tokens"),
+        engine=engine.version if engine is not None else None,
+    )
+
+
+def flags_for(
+    engine: Engine | None, pair: Any, extra: list[str], *, drafting: bool = True, planned: Sequence[Flag] = ()
+) -> list[Flag]:
     """Return the parts of the command for a described pair, with or without its drafter."""
     from spectool.planning.command import serve_flags, speculative_config, take_speculative  # noqa: PLC0415
 
     if not drafting:
         return serve_flags(engine, str(pair.verifier), None, take_speculative(extra)[1])
     speculative = speculative_config(str(pair.method), str(pair.drafter), int(pair.speculative_tokens))
-    return serve_flags(engine, str(pair.verifier), speculative, extra)
+    return serve_flags(engine, str(pair.verifier), speculative, extra, planned)
 
 
 def read_config_file(extra: list[str]) -> dict[str, str]:
@@ -154,14 +194,34 @@ def read_config_file(extra: list[str]) -> dict[str, str]:
     return keys
 
 
-def show(parts: list[Flag], form: Format) -> None:
-    """Print the command to stdout; as text, the reasons go to stderr, so that stdout can be pasted."""
+def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None) -> None:
+    """Print the command to stdout; as text, plan and reasons go to stderr, so that stdout can be pasted."""
     from spectool.cli.output import print_json  # noqa: PLC0415
     from spectool.planning import render  # noqa: PLC0415
 
     if form is Format.json:
-        print_json(render.as_json(parts))
+        document = render.as_json(parts)
+        if plan is not None:
+            from spectool.report.serve_plan import launch_record  # noqa: PLC0415
+
+            document["plan"] = launch_record(plan)
+        print_json(document)
         return
     sys.stdout.write(render.as_shell(parts) + "\n")
-    for line in render.reasons(parts):
+    sys.stdout.flush()
+    explain(parts, plan)
+
+
+def explain(parts: list[Flag], plan: LaunchPlan | None) -> None:
+    """Say on stderr why each flag is there, and what the plan found."""
+    from spectool.cli.output import printable  # noqa: PLC0415
+    from spectool.planning import render  # noqa: PLC0415
+
+    lines = render.reasons(parts)
+    if plan is not None:
+        from spectool.report.serve_plan import launch_text  # noqa: PLC0415
+
+        sys.stderr.write(printable(launch_text(plan, lines)))
+        return
+    for line in lines:
         sys.stderr.write(f"  {line}\n")

@@ -33,10 +33,11 @@ _PINNED = re.compile(r"(?P<id>[\w.-]+/[\w.-]+)@(?P<revision>[\w./-]+)")
 
 @dataclass(frozen=True)
 class Flag:
-    """Words of the command line that belong together, and why they are there."""
+    """Words of the command line that belong together, why they are there, and where that is known from."""
 
     argv: tuple[str, ...]
     reason: str
+    source: str = ""
 
 
 def speculative_config(method: str, drafter: str, k: int) -> dict[str, Any]:
@@ -69,7 +70,11 @@ def serve_command(
 
 
 def serve_flags(
-    engine: Engine | None, verifier: str, speculative: Mapping[str, Any] | None, extra: Sequence[str] = ()
+    engine: Engine | None,
+    verifier: str,
+    speculative: Mapping[str, Any] | None,
+    extra: Sequence[str] = (),
+    planned: Sequence[Flag] = (),
 ) -> list[Flag]:
     """Return the parts of the command, in order.
 
@@ -78,6 +83,7 @@ def serve_flags(
         verifier: a folder, `org/name` or `org/name@revision`.
         speculative: the value of `--speculative-config`; None serves the verifier alone.
         extra: the user's own vLLM flags. They come last, so they win, except where that would serve another pair.
+        planned: flags of a plan for given GPUs (`spectool.planning.launch`).
 
     Raises:
         UsageError: a flag of the user contradicts the pair.
@@ -97,11 +103,13 @@ def serve_flags(
         reason = "the drafter, with its method named: vLLM would guess it from the path"
         if own is not None:
             reason += f"; your {SPECULATIVE} is merged in"
-        parts.append(Flag((SPECULATIVE, json.dumps(merged)), reason))
+        parts.append(Flag((SPECULATIVE, json.dumps(merged)), reason, "vllm/config/speculative.py, __post_init__"))
     elif own is not None:
         raise UsageError(f"{SPECULATIVE} was given, but no drafter is served")
+    parts += planned
     if not flags.has(rest, SERVED_NAME):
-        parts.append(Flag((SERVED_NAME, _name(model)), "clients ask for this name; without it, for the path"))
+        reason = "clients ask for this name; without it, for the path"
+        parts.append(Flag((SERVED_NAME, _name(model)), reason, "vllm/config/model.py, get_served_model_name"))
     if rest:
         parts.append(Flag(tuple(rest), "yours"))
     return parts

@@ -21,17 +21,23 @@ def as_shell(parts: Sequence[Flag], env: Mapping[str, str] | None = None) -> str
 
 
 def as_json(parts: Sequence[Flag], env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return `{"argv": [...], "env": {...}, "flags": [{"flag", "reason"}]}`."""
+    """Return `{"argv": [...], "env": {...}, "flags": [{"flag", "reason", "source"}]}`; `source` where one is known."""
     return {
         "argv": redact_argv([word for part in parts for word in part.argv]),
         "env": _shown(env or {}),
-        "flags": [{"flag": shlex.join(redact_argv(part.argv)), "reason": part.reason} for part in parts],
+        "flags": [
+            {"flag": shlex.join(redact_argv(part.argv)), "reason": part.reason}
+            | ({"source": part.source} if part.source else {})
+            for part in parts
+        ],
     }
 
 
 def reasons(parts: Sequence[Flag]) -> list[str]:
     """Return one line per part: what it begins with and why it is there."""
-    return [f"{redact_argv(part.argv)[0]}: {part.reason}" for part in parts]
+    return [
+        f"{redact_argv(part.argv)[0]}: {part.reason}" + (f" [{part.source}]" if part.source else "") for part in parts
+    ]
 
 
 def _by_flag(words: Sequence[str]) -> list[list[str]]:

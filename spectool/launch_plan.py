@@ -1,0 +1,143 @@
+"""Plan a launch from what a user names: open both models, then let `spectool.planning` decide.
+
+plan = plan_for("drafter-folder", "verifier-folder", "a100-80gb:2")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spectool.api import Inspection, inspect
+from spectool.checkpoint.folder import INDEX_NAME, open_checkpoint, read_json
+from spectool.engine.facts import engine_facts
+from spectool.engine.reading.read import read_engine
+from spectool.errors import SourceError, UsageError
+from spectool.formats.lookup import is_int, lookup
+from spectool.loading import hub_id
+from spectool.planning.budget import Release, planned_releases, release
+from spectool.planning.fit import Subject
+from spectool.planning.gpus import parse_gpus
+from spectool.planning.launch import LaunchPlan, plan_launch
+from spectool.planning.models import model_of
+from spectool.planning.own import own_flags
+from spectool.planning.weights import Tensor, tensors_of
+from spectool.resources import package_data
+
+
+def plan_for(
+    drafter: str,
+    verifier: str,
+    gpus: str,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    extra: Sequence[str] = (),
+    file_keys: Mapping[str, str] | None = None,
+    k: int | None = None,
+    engine: str | None = None,
+) -> LaunchPlan:
+    """Plan a launch.
+
+    Args:
+        drafter: its folder.
+        verifier: its folder, or a Hub id whose config spectool has a copy of.
+        gpus: `NAME:COUNT`.
+        settings: answers as `--set` takes them.
+        extra: the user's own vLLM flags.
+        file_keys: top-level keys of the user's `--config` file.
+        k: tokens to draft; the drafter's own number where none is given.
+        engine: the vLLM release to plan for; the newest known one where none is given.
+
+    Raises:
+        SourceError: a folder cannot be read, or nothing is known of the verifier.
+        QuestionError: the GPU's name, or the drafter, leaves something open.
+        UsageError: the GPU, the release or a flag makes no sense.
+        RefusedError: it cannot start.
+
+    """
+    chosen = parse_gpus(gpus)
+    found = inspect(drafter, verifier=verifier, settings=settings)
+    found.reading.require_answers()
+    facts = release_for(engine)
+    tokens = k or found.reading.drafter.speculative_tokens or 0
+    subject = _subject(found, verifier, tokens, facts)
+    return plan_launch(subject, chosen, own_flags(extra, file_keys), facts)
+
+
+def release_for(engine: str | None) -> Release:
+    """Return the planner's facts of a release.
+
+    Raises:
+        UsageError: it has none.
+
+    """
+    planned = planned_releases()
+    version = engine_facts(engine or planned[-1]).version
+    if version not in planned:
+        raise UsageError(
+            f"spectool cannot plan for vLLM {version}: its budget rules are not recorded",
+            hint=f"It plans for {', '.join(planned)}; leave --gpus out to serve without a plan.",
+        )
+    return release(version)
+
+
+def _subject(found: Inspection, verifier: str, tokens: int, facts: Release) -> Subject:
+    source = found.source
+    reading = found.reading
+    view = found.verifier.view if found.verifier else None
+    run = read_engine(
+        found.view, reading.drafter.method, engine_facts(facts.version), verifier=view, tokens=tokens
+    ).drafter
+    # The caches are those of the drafter as the engine runs it, which validate holds against the trainer's reading.
+    drafter = replace(run or reading.drafter, method=reading.drafter.method)
+    recorded = (reading.verifier_name,) if reading.verifier_name else ()
+    name, config, tensors, total, total_source = _verifier(verifier)
+    return Subject(
+        model=model_of(name, config),
+        drafter=drafter,
+        drafter_name=found.view.name,
+        drafter_tensors=[_narrow(tensor, source.tensors[tensor.name].dtype) for tensor in tensors_of(source.tensors)],
+        k=tokens,
+        tensors=tensors,
+        total=total,
+        total_source=total_source,
+        other_names=recorded,
+    )
+
+
+def _narrow(tensor: Tensor, dtype: str) -> Tensor:
+    """Count a float32 draft tensor as vLLM loads it: in the verifier's 16 bits."""
+    return replace(tensor, nbytes=tensor.nbytes // 2) if dtype == "F32" else tensor
+
+
+def _verifier(verifier: str) -> tuple[str, Mapping[str, Any], list[Tensor] | None, int | None, str]:
+    """Return a verifier's name, config, tensors if there are headers, and total size with its source."""
+    repo = hub_id(verifier)
+    if repo is not None:
+        return _catalogued(repo)
+    checkpoint = open_checkpoint(Path(verifier), need_weights=False)
+    name = checkpoint.root.resolve().name
+    if checkpoint.tensors:
+        return name, checkpoint.config, tensors_of(checkpoint.tensors), None, ""
+    index = checkpoint.root / INDEX_NAME
+    if index.is_file():
+        size = lookup(read_json(index)[0], "metadata.total_size")
+        if is_int(size):
+            return name, checkpoint.config, None, size, f"total_size in {INDEX_NAME}"
+    return name, checkpoint.config, None, None, ""
+
+
+def _catalogued(repo: str) -> tuple[str, Mapping[str, Any], None, int, str]:
+    file = package_data("verifiers", f"{repo.replace('/', '--')}.json")
+    if not file.is_file():
+        raise SourceError(
+            f"planning needs the config.json of {repo}, and spectool has no copy of it",
+            hint=f"hf download {repo} config.json model.safetensors.index.json --local-dir {repo.rpartition('/')[2]}, "
+            "and name that folder as --verifier.",
+        )
+    document = json.loads(file.read_text(encoding="utf-8"))
+    weights = document["weights"]
+    return repo, document["config"], None, weights["total_size"], weights["source"]

@@ -1,0 +1,309 @@
+"""The first planner: GPUs in, the flags of `vllm serve` out, each with its reason and source, and a memory table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spectool.drafter.model import TITLES, Drafter
+from spectool.errors import RefusedError, UsageError
+from spectool.planning.budget import Budget, Release, budget_faults, budget_notes, plan_budget
+from spectool.planning.command import Flag
+from spectool.planning.fit import Fit, Sizing, Subject, remedies, shortage
+from spectool.planning.gpus import Gpus
+from spectool.planning.kv_capacity import Capacity
+from spectool.planning.kv_groups import UngroupableError
+from spectool.planning.memory import CASES, Case, Memory
+from spectool.planning.models import UnknownError
+from spectool.planning.own import Own
+from spectool.planning.parallel import candidates, obstacles
+from spectool.planning.parsers import parsers_for
+
+# vLLM's newest model runner; P-EAGLE is what it does not run yet (config/vllm.py, use_v2_model_runner, 0.32 and 0.33).
+_RUNNERS = {
+    "peagle": ("V1", "vLLM falls back to it by itself; VLLM_USE_V2_MODEL_RUNNER=1 would be refused"),
+    "dflash": ("V2", "vLLM's default; VLLM_USE_V2_MODEL_RUNNER=0 would choose V1"),
+    "dspark": ("V2", "DSpark runs on no other; VLLM_USE_V2_MODEL_RUNNER=0 would be refused"),
+}
+# Compute capabilities on which FlashAttention 4 has a kernel of its own for heads of 256 (fa_utils.py, 0.33).
+_BLOCK_ASSUMED = (10, 11)
+# Tokens to reckon a shortage with where no length fits at all.
+_SHORT = 4096
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """A launch on given GPUs.
+
+    `flags` are what spectool adds to the command. `capacities` say what the KV cache holds with the low, typical and
+    high overhead; None where memory or caches are unknown, and `unknown` then says what is missing.
+    """
+
+    gpus: Gpus
+    engine: str
+    method: str
+    k: int
+    tensor_parallel: int
+    runner: str
+    runner_reason: str
+    length: int | None
+    budget: Budget
+    flags: tuple[Flag, ...]
+    memory: Memory | None
+    capacities: Mapping[Case, Capacity] | None
+    notes: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> LaunchPlan:
+    """Plan a launch; the user's own flags stay as they are and are checked.
+
+    Raises:
+        RefusedError: it cannot start: it does not fit, or vLLM refuses the combination.
+        UsageError: the user's flags contradict the GPUs.
+
+    """
+    method = subject.drafter.method
+    _refuse_combinations(method, own)
+    ranks, parallel_notes = _tensor_parallel(subject, gpus, own)
+    budget = plan_budget(
+        facts,
+        gpus.gpu,
+        method,
+        subject.k,
+        subject.drafter.slots,
+        floor=0 if own.language_only else subject.model.batch_floor,
+        sequences=own.sequences,
+        batched_tokens=own.batched_tokens,
+    )
+    faults = budget_faults(budget, facts, method)
+    if faults:
+        raise RefusedError("; ".join(faults), hint=f"--max-num-batched-tokens {budget.wanted} has room for all.")
+    utilization = own.utilization or facts.utilization
+    sizing = Sizing(subject, gpus.gpu, budget, own, utilization)
+    notes, unknown = [*parallel_notes, *budget_notes(budget, facts, method)], []
+    limit = _limit(subject, own)
+    memory, capacities, length = None, None, own.length or limit
+    try:
+        fit = sizing.at(ranks)
+    except (UnknownError, UngroupableError) as error:
+        unknown.append(f"memory and KV cache: {error}")
+        memory = _memory_alone(sizing, ranks)
+    else:
+        memory = fit.memory
+        length, more = _length(sizing, fit, ranks, limit)
+        notes += more
+        capacities = {case: fit.capacity(case, length) for case in CASES}
+        _refuse_split_drafter(subject, capacities["low"])
+        if gpus.gpu.compute_capability[0] in _BLOCK_ASSUMED and subject.model.head_dim == 256:
+            unknown.append("the KV block size: FlashAttention 4 takes 128 tokens for heads of 256; 16 was counted with")
+    parser_flags, parser_notes = _parsers(subject, own)
+    runner, runner_reason = _RUNNERS[method]
+    return LaunchPlan(
+        gpus=gpus,
+        engine=f"vllm=={facts.version}",
+        method=method,
+        k=subject.k,
+        tensor_parallel=ranks,
+        runner=runner,
+        runner_reason=runner_reason,
+        length=length,
+        budget=budget,
+        flags=(*_flags(sizing, facts, ranks, length, limit), *parser_flags),
+        memory=memory,
+        capacities=capacities,
+        notes=(*notes, *parser_notes),
+        unknown=tuple(unknown),
+    )
+
+
+def _refuse_combinations(method: str, own: Own) -> None:
+    title = TITLES[method]
+    if (own.pipeline_parallel or 1) > 1:
+        if method == "peagle":
+            raise RefusedError(
+                "P-EAGLE does not run with --pipeline-parallel-size: its aux hidden states stay on the first stage",
+                hint="Use --tensor-parallel-size.",
+            )
+        raise UsageError("spectool does not plan pipeline parallelism", hint="Leave --gpus out, or plan one stage.")
+    if method == "dspark" and own.micro_batches:
+        raise RefusedError(
+            f"{title} does not run with --enable-dbo: micro-batches need the V1 model runner, which has no {title}",
+            hint="Leave --enable-dbo out.",
+        )
+
+
+def _tensor_parallel(subject: Subject, gpus: Gpus, own: Own) -> tuple[int, list[str]]:
+    """Return the tensor-parallel size: the user's, or the largest that divides both models and the GPUs allow."""
+    copies = own.data_parallel or 1
+    share = gpus.count // copies
+    if share == 0:
+        raise UsageError(f"--data-parallel-size {copies} needs more than {gpus}")
+    try:
+        fitting = candidates(share, subject.model, subject.drafter)
+        if own.tensor_parallel is None:
+            ranks = fitting[-1]
+        else:
+            ranks = own.tensor_parallel
+            if ranks > share:
+                raise UsageError(f"--tensor-parallel-size {ranks} needs more than {gpus}")
+            wrong = obstacles(ranks, subject.model, subject.drafter)
+            if wrong:
+                raise RefusedError(
+                    f"--tensor-parallel-size {ranks}: {'; '.join(wrong)}",
+                    hint=f"These divide both models: {', '.join(map(str, fitting))}.",
+                )
+    except UnknownError as error:
+        raise RefusedError(f"which tensor-parallel sizes divide the verifier is unknown: {error}") from None
+    idle = gpus.count - ranks * copies
+    return ranks, [f"{idle} of {gpus} stay idle: no larger tensor-parallel size divides both models"] if idle else []
+
+
+def _limit(subject: Subject, own: Own) -> int | None:
+    """Return the longest length both models were made for.
+
+    Raises:
+        RefusedError: the user asks for more than the drafter's, which vLLM refuses (config/speculative.py).
+
+    """
+    drafter_limit = subject.drafter.max_position_embeddings
+    if own.length is not None and drafter_limit is not None and own.length > drafter_limit:
+        raise RefusedError(
+            f"--max-model-len {own.length} is more than the drafter's max_position_embeddings {drafter_limit}",
+            hint=f"At most --max-model-len {drafter_limit}.",
+        )
+    longest = subject.model.longest
+    if own.length is not None and longest is not None and own.length > longest and "--hf-overrides" not in own.names:
+        raise RefusedError(
+            f"--max-model-len {own.length} is more than the verifier's max_position_embeddings {longest}",
+            hint=f"At most --max-model-len {longest}, or stretch its rope with --hf-overrides.",
+        )
+    limits = [limit for limit in (longest, drafter_limit) if limit is not None]
+    return min(limits) if limits else None
+
+
+def _length(sizing: Sizing, fit: Fit, ranks: int, limit: int | None) -> tuple[int, list[str]]:
+    """Return `max_model_len` and what there is to say about it.
+
+    Raises:
+        RefusedError: it does not fit even with the lowest overhead.
+
+    """
+    wanted = sizing.own.length or limit
+    if wanted is None:
+        raise RefusedError("neither model states max_position_embeddings", hint="Say --max-model-len N after --.")
+    what = f"{sizing.subject.model.name} with {sizing.subject.drafter_name} does not fit on {ranks} x {sizing.gpu.name}"
+    if sizing.own.length is not None:
+        if not fit.fits("low", wanted):
+            helps = remedies(sizing, ranks, wanted)
+            raise RefusedError(f"{what}: {shortage(fit, wanted)}", hint=f"{helps} would help." if helps else None)
+        return wanted, _tightness(fit, wanted)
+    length, case = fit.chosen(wanted)
+    if not length:
+        short = min(wanted, _SHORT)
+        helps = remedies(sizing, ranks, short)
+        raise RefusedError(f"{what}: {shortage(fit, short)}", hint=f"{helps} would help." if helps else None)
+    notes = []
+    if length < wanted:
+        notes.append(f"max_model_len is {length}, the longest that surely starts; both models could do {wanted}")
+    return length, [*notes, *(_tightness(fit, length) if case != "high" else [])]
+
+
+def _tightness(fit: Fit, length: int) -> list[str]:
+    if fit.fits("high", length):
+        return []
+    usual = "the usual overhead" if fit.fits("typical", length) else "the lowest overhead seen"
+    return [f"it fits with {usual}, not with the highest: it may not start"]
+
+
+def _refuse_split_drafter(subject: Subject, found: Capacity) -> None:
+    """Refuse a P-EAGLE whose layers vLLM puts into several cache groups (v1/spec_decode/llm_base_proposer.py)."""
+    if subject.drafter.method != "peagle":
+        return
+    total = sum(len(group.members) for group in found.groups)
+    first = total - len(subject.drafter.attention)
+    homes = [group for group in found.groups if any(member >= first for member in group.members)]
+    if len(homes) > 1:
+        raise RefusedError(
+            f"vLLM would put the drafter's layers into {len(homes)} KV cache groups beside this verifier's, and "
+            "P-EAGLE wants them in one (AssertionError: all drafting layers should belong to the same kv cache group)"
+        )
+
+
+def _memory_alone(sizing: Sizing, ranks: int) -> Memory | None:
+    try:
+        return sizing.memory(ranks)
+    except UnknownError:
+        return None
+
+
+def _flags(sizing: Sizing, facts: Release, ranks: int, length: int | None, limit: int | None) -> list[Flag]:
+    """Return the flags of the plan that the user did not give."""
+    own, budget, drafter = sizing.own, sizing.budget, sizing.subject.drafter
+    found = []
+    if own.tensor_parallel is None and ranks > 1:
+        found.append(_flag("--tensor-parallel-size", ranks, *_parallel_reason(sizing.subject, ranks)))
+    if length is not None and own.length is None and "--max-model-len" not in own.names:
+        why = "the longest both models were made for" if length == limit else "the longest that surely fits in memory"
+        found.append(_flag("--max-model-len", length, why, "max_position_embeddings of both config.json"))
+    if own.sequences is None:
+        found.append(
+            _flag(
+                "--max-num-seqs",
+                budget.sequences,
+                "vLLM's own default on this GPU, stated since the memory below was counted with it",
+                f"vLLM {facts.version}: {facts.sources['defaults']}",
+            )
+        )
+    if own.batched_tokens is None:
+        found.append(_flag("--max-num-batched-tokens", budget.batched_tokens, *_budget_reason(sizing, facts, drafter)))
+    if own.utilization is None and own.kv_bytes is None:
+        found.append(
+            _flag(
+                "--gpu-memory-utilization",
+                facts.utilization,
+                f"vLLM {facts.version}'s own default, stated since the memory below was counted with it",
+                facts.sources["utilization"],
+            )
+        )
+    return found
+
+
+def _parallel_reason(subject: Subject, ranks: int) -> tuple[str, str]:
+    sizes = subject.drafter.dimensions
+    heads = f"({subject.model.heads}/{subject.model.kv_heads} and {sizes.num_heads}/{sizes.num_kv_heads})"
+    return (
+        f"one rank on each GPU; {ranks} divides the heads of both models {heads}",
+        "vllm/config/model.py, verify_with_parallel_config; the attention layers of both models",
+    )
+
+
+def _budget_reason(sizing: Sizing, facts: Release, drafter: Drafter) -> tuple[str, str]:
+    budget = sizing.budget
+    floor = 0 if sizing.own.language_only else sizing.subject.model.batch_floor
+    default = facts.batch_defaults(sizing.gpu)[0]
+    each = max(budget.per_request, budget.lookahead)
+    text = f"{budget.sequences} requests x {each} tokens each while drafting K {sizing.subject.k}"
+    if floor > max(default, budget.wanted):
+        text = f"one multimodal item of {floor} tokens must fit in a batch"
+    elif default >= budget.wanted:
+        text = f"vLLM's own default on this GPU; {text} fit in it"
+    return text, f"vLLM {facts.version}: {facts.sources['slots']}; vllm/config/vllm.py, num_lookahead_tokens"
+
+
+def _parsers(subject: Subject, own: Own) -> tuple[list[Flag], list[str]]:
+    found = parsers_for((subject.model.name, *subject.other_names))
+    flags: list[Flag] = []
+    notes: list[str] = []
+    if found is None:
+        return flags, notes
+    if found.reasoning and "--reasoning-parser" not in own.names:
+        why = f"{found.verifier} thinks before it answers; its thoughts come apart from the answer"
+        flags.append(_flag("--reasoning-parser", found.reasoning, why, found.source))
+    if found.tools and not {"--tool-call-parser", "--enable-auto-tool-choice"} & own.names:
+        notes.append(f"for tool calls: -- --enable-auto-tool-choice --tool-call-parser {found.tools} ({found.source})")
+    return flags, notes
+
+
+def _flag(name: str, value: object, reason: str, where: str) -> Flag:
+    return Flag((name, str(value)), reason, where)
