@@ -35,6 +35,9 @@ class FindingRecord(Record):
     fix: str = Field(description="What to do.")
     trained: str | None = Field(description="The trainer's side, where two sides differ.")
     run: str | None = Field(description="The engine's side, where two sides differ.")
+    file: str | None = Field(default=None, description="The file it stands in, inside the drafter's folder.")
+    line: int | None = Field(default=None, ge=1, description="Its line there.")
+    key: str | None = Field(default=None, description="The key of config.json, or the tensor.")
 
 
 class UnknownRecord(Record):
@@ -62,5 +65,7 @@ class ReportRecord(Record):
     method: MethodName | None = Field(description="The method; null when nothing could be read.")
     readings: list[RowRecord] = Field(description="Both readings side by side; empty when nothing could be read.")
     findings: list[FindingRecord] = Field(description="By severity, then code.")
+    suppressed: list[SuppressedRecord] = Field(description="Findings that are ignored, with the reason.")
+    checked: list[str] = Field(description="Codes of the rules that ran.")
     unknown: list[UnknownRecord] = Field(description="What could not be checked.")
     assumptions: list[AssumptionRecord] = Field(description="What the source does not say.")

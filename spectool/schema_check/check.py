@@ -49,7 +49,7 @@ def check_files(
             answers = {**_recorded(path, document), **(settings or {})}
             remarks = check_config(document.content, answers, facts)
         else:
-            remarks = list(check_document(document.kind, document.content))
+            remarks = list(check_document(document.kind, document.content, path.name))
         located = tuple(_located(path, document, remarks))
         yield FileResult(str(file), document.kind, "findings" if located else "clean", located)
 

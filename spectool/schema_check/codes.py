@@ -36,11 +36,11 @@ _CODES: dict[str, str | dict[str, str]] = {
     "block_size": "CFG003",
     "draft_vocab_size": "CFG003",
     "target_hidden_size": "CFG003",
-    "speculators_config": "CFG003",
-    "speculators_config.proposal_methods": "CFG003",
-    "speculators_config.proposal_methods.speculative_tokens": {"range": "SLT002", "": "CFG003"},
-    "speculators_config.verifier": "CFG003",
-    "speculators_config.verifier.name_or_path": "CFG003",
+    "speculators_config": "CFG006",
+    "speculators_config.proposal_methods": "CFG006",
+    "speculators_config.proposal_methods.speculative_tokens": {"range": "SLT002", "missing": "CFG006", "": "CFG003"},
+    "speculators_config.verifier": "CFG006",
+    "speculators_config.verifier.name_or_path": "CFG006",
     LAYER: "CFG003",
     f"{LAYER}.layer_types": "ATT002",
     f"{LAYER}.sliding_window": "ATT002",
@@ -73,16 +73,19 @@ _LAYER_SIZES = (
     "model_type",
 )
 _CODES |= {f"{LAYER}.{name}": "CFG003" for name in _LAYER_SIZES}
+# `validate` measures them on tensors, and then sees what vLLM would build without the key.
+_CODES[f"{LAYER}.num_key_value_heads"] = {"missing": "LAY004", "": "CFG003"}
 
 # Code -> keys it may be about. The one the message names is shown, else the first that is there, else the first.
 _KEYS: dict[str, tuple[str, ...]] = {
     "AUX": ("aux_hidden_state_layer_ids", "eagle_aux_hidden_state_layer_ids"),
     "AUX004": (f"{LAYER}.num_aux_hidden_states",),
-    "ATT001": ("sliding_window_non_causal", f"{LAYER}.is_causal", f"{LAYER}.layer_types"),
+    "ATT001": (f"{LAYER}.is_causal", "sliding_window_non_causal", f"{LAYER}.layer_types"),
     "ATT002": (f"{LAYER}.sliding_window", f"{LAYER}.layer_types"),
     "BIA001": (f"{LAYER}.attention_bias", f"{LAYER}.mlp_bias"),
     "CFG001": ("speculators_model_type",),
     "CFG002": ("model_type",),
+    "CFG006": (TOKENS, VERIFIER),
     "EMB001": (f"{LAYER}.logit_scale",),
     "HED001": ("markov_head_type",),
     "HED002": ("markov_rank", "markov_head_type"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,15 +11,18 @@ from pydantic import BaseModel, ValidationError
 from spectool.formats.deployment import Deployment
 from spectool.formats.dialect import DialectFile
 from spectool.formats.provenance import Provenance
-from spectool.formats.speculators.parse import Path
+from spectool.formats.speculators.parse import Path, says
 from spectool.schema_check.codes import FORMAT
 from spectool.schema_check.record import Kind, Remark
 
 MODELS: dict[Kind, type[BaseModel]] = {"deployment": Deployment, "dialect": DialectFile, "provenance": Provenance}
 
 
-def check_document(kind: Kind, document: Mapping[str, Any]) -> Iterator[Remark]:
+def check_document(kind: Kind, document: Mapping[str, Any], filename: str) -> Iterator[Remark]:
     """Yield one remark per place that does not fit the format."""
+    if kind == "dialect" and filename != f"{document.get('dialect', '')}.toml" and "dialect" in document:
+        message = f"dialect is {document['dialect']!r}, the file is {filename}"
+        yield Remark(("dialect",), FORMAT, "error", message, "A dialect file bears its dialect's name.")
     seen: set[Path] = set()
     try:
         MODELS[kind].model_validate(document)
@@ -28,7 +32,7 @@ def check_document(kind: Kind, document: Mapping[str, Any]) -> Iterator[Remark]:
             if path in seen:
                 continue
             seen.add(path)
-            yield Remark(path, FORMAT, "error", f"{_dotted(path)}: {_says(detail['msg'])}", _fix(kind, detail["type"]))
+            yield Remark(path, FORMAT, "error", f"{_dotted(path)} {says(detail)}", _fix(kind, path, detail["type"]))
 
 
 def _within(document: object, path: Path) -> Path:
@@ -53,12 +57,10 @@ def _dotted(path: Path) -> str:
     return ".".join(map(str, path)) or "the file"
 
 
-def _says(message: str) -> str:
-    message = message.removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
-
-
-def _fix(kind: Kind, fault: str) -> str:
+def _fix(kind: Kind, path: Path, fault: str) -> str:
     if fault == "extra_forbidden":
         return f"Remove the key, or correct its name: `spectool schema show {kind}` lists them all."
+    field = MODELS[kind].model_fields.get(str(path[0])) if path else None
+    if len(path) == 1 and field is not None and field.examples:
+        return f"For example {json.dumps(field.examples[0])}."
     return f"`spectool schema show {kind}` says what is allowed."

@@ -26,7 +26,11 @@ def check_config(config: Mapping[str, Any], settings: Mapping[str, Any], facts: 
     method = parsed.method
     if method is not None and can_be_promised(config):
         said = {remark.code for remark in remarks if remark.severity == "error"}
+        said |= {"CFG003"} if "LAY004" in said else set()  # a missing size, in the words of two rules
         remarks += [remark for remark in _semantic(config, settings, facts) if remark.code not in said]
+        # A nested rope is one fault, not one unknown key per layer type besides.
+        if any(remark.code == "ROP001" for remark in remarks):
+            remarks = [item for item in remarks if item.code != "SCH001" or item.path[:2] != (LAYER, "rope_parameters")]
     order = ("error", "warning", "note")
     return sorted(remarks, key=lambda remark: order.index(remark.severity))
 
@@ -47,13 +51,34 @@ def _semantic(config: Mapping[str, Any], settings: Mapping[str, Any], facts: Eng
     findings, _ = run_rules(context, skip=_OF_TENSORS)
     for finding in findings:
         path = key_of(finding.code, finding.message, config)
-        yield Remark(path, finding.code, finding.severity, finding.message, finding.fix)
+        fix = _fix(finding.code, config) or finding.fix
+        yield Remark(path, finding.code, finding.severity, finding.message, fix)
     if any(finding.severity == "error" for finding in findings):
         return
     for assumption in context.reading.assumptions:
         if assumption.field == "slots":
             fix = f"Write sample_from_anchor: {str(assumption.value == 'anchor-first').lower()}."
             yield Remark(("sample_from_anchor",), "SLT001", "note", assumption.why, fix)
+
+
+def _fix(code: str, config: Mapping[str, Any]) -> str | None:
+    """Say what to write, where the config alone settles it; None: the rule's own advice."""
+    method = config.get("speculators_model_type")
+    ids = config.get("eagle_aux_hidden_state_layer_ids")
+    if code == "AUX004" and method == "peagle" and isinstance(ids, list):
+        count = len(ids)
+        return f"Write num_aux_hidden_states: {count} inside transformer_layer_config; vLLM's Llama class assumes 3."
+    kinds = config[LAYER].get("layer_types")
+    if code == "ATT001" and method == "dflash" and isinstance(kinds, list) and any(kind != kinds[0] for kind in kinds):
+        return (
+            "One flag of Speculators dflash speaks for all layers and cannot say this. Serve the producer's own "
+            "layout, or let `spectool convert` carry it in another kind."
+        )
+    if code == "ATT001" and method == "dspark" and config.get("sliding_window_non_causal") is True:
+        return (
+            "Write is_causal: false inside transformer_layer_config: vLLM drops sliding_window_non_causal for DSpark."
+        )
+    return None
 
 
 def _oddities(parsed: ParsedConfig, config: Mapping[str, Any]) -> Iterator[Remark]:

@@ -88,7 +88,7 @@ def faults_of(error: ValidationError) -> tuple[Fault, ...]:
     faults: dict[Path, Fault] = {}
     for detail in error.errors(include_url=False, include_context=True):
         path = tuple(detail["loc"])
-        faults.setdefault(path, Fault(path, _kind(detail), f"{spell(path)} {_says(detail)}"))
+        faults.setdefault(path, Fault(path, _kind(detail), f"{spell(path)} {says(detail)}"))
     return tuple(faults.values())
 
 
@@ -158,7 +158,8 @@ _BOUNDS = {
 }
 
 
-def _says(detail: ErrorDetails) -> str:
+def says(detail: ErrorDetails) -> str:
+    """Say what is wrong at a place, to follow the key."""
     kind, given, context = detail["type"], _shown(detail["input"]), detail.get("ctx", {})
     if kind == "missing":
         return "is missing"
@@ -172,6 +173,10 @@ def _says(detail: ErrorDetails) -> str:
     if kind in {"too_short", "too_long"}:
         bound = context.get("min_length", context.get("max_length"))
         return f"has {context.get('actual_length')} entries, {'at least' if kind == 'too_short' else 'at most'} {bound}"
+    if kind == "extra_forbidden":
+        return "is no key of this format"
+    if kind == "string_pattern_mismatch":
+        return f"is {given}, which does not have the form {context.get('pattern')}"
     if kind == "value_error":
         return f"is {given}: {context.get('error')}"
     return f"is {given}: {detail['msg']}"
