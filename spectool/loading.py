@@ -14,8 +14,10 @@ from pydantic import ValidationError
 
 from spectool.checkpoint.folder import Checkpoint, open_checkpoint
 from spectool.checkpoint.header import TensorInfo
+from spectool.dialects.detect import candidates
 from spectool.dialects.sources import SETTINGS
 from spectool.dialects.view import View
+from spectool.errors import SourceError
 from spectool.formats.provenance import FILE, Provenance
 from spectool.formats.verifier import VerifierView, verifier_view
 
@@ -67,6 +69,24 @@ def load_verifier(verifier: str) -> LoadedVerifier:
     return LoadedVerifier(root.name, root, verifier_view(root.name, checkpoint.config), checkpoint.tensors or None)
 
 
+def verifier_of(source: str) -> VerifierView | None:
+    """Return a folder's view as a verifier if it is one: a language model with none of a drafter's parts.
+
+    Raises:
+        SourceError: the folder cannot be read.
+
+    """
+    checkpoint = open_checkpoint(Path(source), need_weights=False)
+    view = View(source, checkpoint.config, checkpoint.tensors)
+    drafts = any(name in checkpoint.tensors for name in ("fc.weight", "mask_hidden", "model.fc.weight"))
+    if drafts or candidates(view) or "speculators_model_type" in checkpoint.config:
+        return None
+    try:
+        return verifier_view(checkpoint.root.resolve().name, checkpoint.config)
+    except SourceError:
+        return None
+
+
 def tokenizers_agree(drafter: Path, verifier: Path | None) -> bool | None:
     """Whether two folders' tokenizers map the same tokens to the same ids; None when one of them has none.
 
@@ -82,7 +102,7 @@ def tokenizers_agree(drafter: Path, verifier: Path | None) -> bool | None:
         vocabularies = [_vocabulary(json.loads(text)) for text in texts]
     except (OSError, ValueError):
         return None
-    return vocabularies[0] == vocabularies[1]
+    return bool(vocabularies[0] == vocabularies[1])
 
 
 def _vocabulary(tokenizer: Any) -> Any:

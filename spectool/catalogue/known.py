@@ -1,0 +1,127 @@
+"""Known drafters (`spectool/data/drafters.json`) and how a folder is recognised as one of them.
+
+Nothing here decides anything: a folder is read from its own files. The catalogue says what it looks like, and what was
+published about that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from spectool.drafter.model import Drafter
+from spectool.formats.verifier import VerifierView
+from spectool.resources import package_data
+
+# A folder is recognised by these; at least the marked ones must have been seen of the published one.
+_FIELDS = ("aux_layers", "mask_token_id", "num_layers", "hidden_size", "intermediate_size", "vocab_size", "block_size")
+_NEEDED = {"aux_layers", "num_layers", "hidden_size"}
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Published acceptance lengths (tokens per round, bonus token included) of one workload class at one K."""
+
+    workload: str
+    speculative_tokens: int
+    low: float
+    median: float
+    high: float
+    points: int
+    source: str
+
+    def __str__(self) -> str:
+        spread = f"{self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
+        return f"{self.workload} {spread} at K {self.speculative_tokens}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDrafter:
+    """One published drafter, at one revision where that is known. `seen` holds the fields of its config that were."""
+
+    drafter: str
+    verifier: str
+    method: str
+    dialect: str
+    certainty: str
+    revision: str | None
+    min_vllm: str | None
+    speculative_tokens: int | None
+    verifier_layers: int | None
+    seen: dict[str, Any]
+    acceptance: tuple[Acceptance, ...]
+    sources: tuple[str, ...]
+
+
+@cache
+def known_drafters() -> tuple[KnownDrafter, ...]:
+    """Return the catalogue, in the order of its file."""
+    table = json.loads(package_data("drafters.json").read_text(encoding="utf-8"))
+    return tuple(_entry(row) for row in table["drafters"])
+
+
+def _entry(row: dict[str, Any]) -> KnownDrafter:
+    seen = {field: row[field] for field in _FIELDS if field in row}
+    if "aux_layers" in seen:
+        seen["aux_layers"] = tuple(seen["aux_layers"])
+    return KnownDrafter(
+        drafter=row["drafter"],
+        verifier=row["verifier"],
+        method=row["method"],
+        dialect=row["dialect"],
+        certainty=row["certainty"],
+        revision=row.get("revision"),
+        min_vllm=row.get("min_vllm"),
+        speculative_tokens=row.get("speculative_tokens"),
+        verifier_layers=row.get("verifier_layers"),
+        seen=seen,
+        acceptance=tuple(Acceptance(**item) for item in row.get("acceptance", ())),
+        sources=tuple(row["sources"]),
+    )
+
+
+def for_verifier(name: str) -> list[KnownDrafter]:
+    """Return the drafters published for a verifier's Hub id (upper and lower case are the same to the Hub)."""
+    return [item for item in known_drafters() if item.verifier.lower() == name.lower()]
+
+
+def like_verifier(view: VerifierView) -> list[KnownDrafter]:
+    """Return the drafters whose verifier has this folder's sizes: what a local copy without a name may be."""
+    sizes = (view.num_hidden_layers, view.hidden_size, view.vocab_size)
+    return [
+        item
+        for item in known_drafters()
+        if (item.verifier_layers, item.seen.get("hidden_size"), item.seen.get("vocab_size")) == sizes
+    ]
+
+
+def recognise(drafter: Drafter) -> list[KnownDrafter]:
+    """Return the known drafters a folder looks like: every field that was seen of them is the folder's."""
+    size = drafter.dimensions
+    ours = {
+        "aux_layers": tuple(sorted(drafter.aux_layers or ())),
+        "mask_token_id": drafter.mask_token_id,
+        "num_layers": size.num_layers,
+        "hidden_size": size.hidden_size,
+        "intermediate_size": size.intermediate_size,
+        "vocab_size": size.vocab_size,
+        "block_size": drafter.block_size,
+    }
+    return [
+        item
+        for item in known_drafters()
+        if item.method == drafter.method
+        and set(item.seen) >= _NEEDED
+        and all(ours[field] == value for field, value in item.seen.items())
+    ]
+
+
+def republished(found: Sequence[KnownDrafter], drafter: Drafter) -> list[KnownDrafter]:
+    """Return other revisions of the recognised repositories whose layers differ: the name alone is then no identity."""
+    names = {item.drafter for item in found}
+    ours = tuple(sorted(drafter.aux_layers or ()))
+    others = [item for item in known_drafters() if item.drafter in names and "aux_layers" in item.seen]
+    return [item for item in others if item.seen["aux_layers"] != ours]
