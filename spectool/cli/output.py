@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 from rich.segment import Segment
+
+from spectool.report.plain import printable, printable_json
 
 # A pipe gets no colour and is never cut to a terminal's width.
 PIPED_WIDTH = 200
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def printable(text: str) -> str:
-    """Spell control characters out: names and values from files must not drive the reader's terminal."""
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class _Console(Console):
@@ -44,7 +38,12 @@ def stderr() -> Console:
 
 def print_json(document: Any) -> None:
     """Print a JSON document to standard output."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Print a finished document, in which only line breaks are left to act."""
+    sys.stdout.write(printable(text))
 
 
 @contextmanager
@@ -54,6 +53,15 @@ def copying(label: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] |
     if quiet or not console.is_terminal:
         yield None
         return
+    from rich.progress import (  # noqa: PLC0415 - slow to import, and seldom needed
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(label, total=None)

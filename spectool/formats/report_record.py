@@ -35,9 +35,16 @@ class FindingRecord(Record):
     fix: str = Field(description="What to do.")
     trained: str | None = Field(description="The trainer's side, where two sides differ.")
     run: str | None = Field(description="The engine's side, where two sides differ.")
-    file: str | None = Field(default=None, description="The file it stands in, inside the drafter's folder.")
-    line: int | None = Field(default=None, ge=1, description="Its line there.")
-    key: str | None = Field(default=None, description="The key of config.json, or the tensor.")
+    file: str | None = Field(description="The file it stands in, relative to the drafter's folder.")
+    line: int | None = Field(ge=1, description="The line of the key, or of the object a key is missing from.")
+    key: str | None = Field(description="A key of config.json, or a tensor's name.")
+
+
+class SuppressedRecord(Record):
+    """A finding that is ignored on purpose and does not count."""
+
+    finding: FindingRecord = Field(description="What the rule says.")
+    reason: str = Field(description="Why it is ignored, as the command line or the configuration gives it.")
 
 
 class UnknownRecord(Record):

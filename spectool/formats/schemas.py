@@ -17,6 +17,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from spectool.errors import UsageError
+from spectool.formats.configuration import EXAMPLE as CONFIGURATION_EXAMPLE
+from spectool.formats.configuration import Configuration
 from spectool.formats.deployment import EXAMPLE, Deployment
 from spectool.formats.dialect import DialectFile
 from spectool.formats.plan_record import PlanRecord
@@ -146,6 +148,13 @@ CATALOGUE: tuple[Published, ...] = (
         "One drafter on one verifier on these GPUs, as a team keeps it in review.",
         _of(Deployment),
         (EXAMPLE,),
+    ),
+    Published(
+        "configuration",
+        "spectool configuration",
+        "spectool.toml, or the table tool.spectool of pyproject.toml: defaults of `spectool validate`.",
+        _of(Configuration),
+        (CONFIGURATION_EXAMPLE,),
     ),
     Published(
         "dialect",

@@ -19,6 +19,8 @@ def report_json(report: Report) -> dict[str, Any]:
         "method": report.method,
         "readings": [asdict(row) for row in report.rows],
         "findings": [asdict(finding) for finding in report.findings],
+        "suppressed": [asdict(item) for item in report.suppressed],
+        "checked": list(report.checked),
         "unknown": [asdict(unknown) for unknown in report.unknowns],
         "assumptions": [{"field": field, "value": value, "why": why} for field, value, why in report.assumptions],
     }

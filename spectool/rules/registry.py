@@ -6,7 +6,7 @@ fact. It never falls back to a default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,13 +15,18 @@ from spectool.rules.context import Context
 
 Severity = Literal["error", "warning", "note"]
 # `trained`: decided by files and the trainer's reading alone. `engine`: about what an engine makes of this very folder,
-# so it does not speak against converting the folder into another.
-Scope = Literal["trained", "engine"]
+# so it does not speak against converting the folder into another. `weights`: needs the tensors' values (`--weights`).
+# `file`: decided elsewhere, on the text of one file; no check of a folder runs it.
+Scope = Literal["trained", "engine", "weights", "file"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule says. `trained` and `run` are the two sides of a difference, where it is one."""
+    """What a rule says. `trained` and `run` are the two sides of a difference, where it is one.
+
+    `file` (relative to the drafter's folder), `line` and `key` (a dotted key of config.json, or a tensor's name) say
+    where it stands, as far as that is known; `spectool.report.places` fills them in.
+    """
 
     code: str
     name: str
@@ -30,6 +35,9 @@ class Finding:
     fix: str
     trained: str | None = None
     run: str | None = None
+    file: str | None = None
+    line: int | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +50,13 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What a check yields; the registry turns it into a finding of its rule."""
+    """What a check yields; the registry turns it into a finding of its rule. `key`: as in `Finding`, if known."""
 
     message: str
     fix: str | None = None
     trained: str | None = None
     run: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +120,32 @@ def rules() -> dict[str, Rule]:
     return dict(sorted(_RULES.items()))
 
 
+def applicable(
+    method: Method, *, scopes: tuple[Scope, ...] = ("trained", "engine"), codes: Collection[str] | None = None
+) -> list[Rule]:
+    """Return the rules that speak about a method, in the order of their codes; `codes` None stands for all of them."""
+    return [
+        item
+        for item in rules().values()
+        if item.scope in scopes and method in item.methods and (codes is None or item.code in codes)
+    ]
+
+
 def run_rules(
-    context: Context, *, scopes: tuple[Scope, ...] = ("trained", "engine"), skip: tuple[str, ...] = ()
+    context: Context,
+    *,
+    scopes: tuple[Scope, ...] = ("trained", "engine"),
+    skip: tuple[str, ...] = (),
+    codes: Collection[str] | None = None,
 ) -> tuple[list[Finding], list[Unknown]]:
-    """Run every rule of the drafter's method, save codes that begin with one of `skip`.
+    """Run the rules of the drafter's method (`codes`: these alone), save codes that begin with one of `skip`.
 
     Findings come out by severity, then code.
     """
     findings: list[Finding] = []
     unknowns: list[Unknown] = []
-    for item in rules().values():
-        if item.scope not in scopes or context.method not in item.methods or item.code.startswith(skip):
+    for item in applicable(context.method, scopes=scopes, codes=codes):
+        if item.code.startswith(skip):
             continue
         for outcome in item.check(context):
             if isinstance(outcome, Abstain):
@@ -135,4 +159,13 @@ def run_rules(
 
 def finding_of(item: Rule, hit: Hit) -> Finding:
     """Turn a hit into a finding of its rule."""
-    return Finding(item.code, item.name, item.severity, hit.message, hit.fix or item.fix, hit.trained, hit.run)
+    return Finding(
+        item.code,
+        item.name,
+        item.severity,
+        hit.message,
+        hit.fix or item.fix,
+        hit.trained,
+        hit.run,
+        key=hit.key,
+    )

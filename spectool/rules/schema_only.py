@@ -14,6 +14,7 @@ from spectool.rules.registry import Hit, rule
 @rule(
     "SCH001",
     "unknown-key",
+    scope="file",
     severity="note",
     summary="A Speculators config has a key that no known version of Speculators or vLLM reads.",
     why="It may be a slip of the pen, whose right spelling then has its default.",
@@ -28,6 +29,7 @@ def unknown_key(context: Context) -> Iterator[Hit]:
 @rule(
     "SCH002",
     "file-format",
+    scope="file",
     summary="A file does not fit its published format.",
     why="A reader would refuse it, or take it for something else.",
     fix="`spectool schema show NAME` says what is allowed.",
@@ -41,6 +43,7 @@ def file_format(context: Context) -> Iterator[Hit]:
 @rule(
     "SCH003",
     "trainer-refuses",
+    scope="file",
     severity="warning",
     summary="vLLM serves the file, but Speculators itself would refuse to load it.",
     why="Training on, or converting with Speculators' own tools, fails.",
