@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectool.cli.options import Drafter, Format, From, OutputFormat, Quiet, Settings, Verifier, parse_settings
+from spectool.cli.options import Drafter, From, Quiet, Settings, Verifier, parse_settings
+
+if TYPE_CHECKING:  # commands stay cheap to import
+    from spectool.api import Report
+    from spectool.rules.registry import Severity
 
 
 class FailOn(StrEnum):
@@ -17,6 +22,16 @@ class FailOn(StrEnum):
     warning = "warning"
     note = "note"
     never = "never"
+
+
+class ReportFormat(StrEnum):
+    """How a report is printed."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    github = "github"
+    junit = "junit"
 
 
 def command(
@@ -33,44 +48,134 @@ def command(
             "from which release on is it right?",
         ),
     ] = None,
-    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Exit with 1 from this severity on.")] = FailOn.error,
-    format: OutputFormat = Format.text,  # noqa: A002 - the option's name
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", metavar="CODE[,CODE]", help="Run these rules only; ATT stands for all ATT rules."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="CODE=REASON", help="Do not count a rule's findings. May be repeated."),
+    ] = None,
+    fail_on: Annotated[
+        FailOn | None, typer.Option("--fail-on", help="Exit with 1 from this severity on; default: error.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The configuration; default: spectool.toml, or [tool.spectool] in pyproject.toml, from the current "
+            "directory up to the repository's root.",
+        ),
+    ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First repair a Speculators config.json in place, where that is certain.")
+    ] = False,
+    format: Annotated[ReportFormat, typer.Option("--format", help="How to print the result.")] = ReportFormat.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
 ) -> None:
     """Check a drafter and its verifier before an engine starts."""
     from spectool import api  # noqa: PLC0415
-    from spectool.cli.output import print_json, stdout  # noqa: PLC0415
+    from spectool.cli.output import stderr  # noqa: PLC0415
+    from spectool.configuration.merge import wishes  # noqa: PLC0415
     from spectool.engine.facts import releases  # noqa: PLC0415
-    from spectool.report.jsonable import report_json  # noqa: PLC0415
-    from spectool.report.text import print_releases, print_report  # noqa: PLC0415
+    from spectool.errors import UsageError  # noqa: PLC0415
 
     answers = parse_settings(settings)
-    versions = releases(engine) if engine else None
+    wanted = wishes(config, Path.cwd(), fail_on=fail_on, engine=engine, select=select or (), ignore=ignore or ())
+    if wanted.file is not None and not quiet:
+        stderr().print(f"configuration: {wanted.file}", markup=False)
+    failing = severities_from(FailOn(wanted.fail_on))
+    versions = releases(wanted.engine) if wanted.engine else None
+    if versions is not None and (fix or format not in {ReportFormat.text, ReportFormat.json}):
+        raise UsageError(
+            f"{'--fix' if fix else f'--format {format.value}'} speaks about one vLLM release, not about a range",
+            hint="Name one, for example --engine vllm==0.33.0.",
+        )
+    if fix:
+        answers = _repair(drafter, answers, verifier, wanted.engine, quiet=quiet)
+    reports = [
+        api.validate(
+            drafter,
+            verifier=verifier,
+            settings=answers,
+            dialect=from_,
+            engine=version,
+            selection=wanted.selection,
+        )
+        for version in versions or (wanted.engine,)
+    ]
+    good = [not any(finding.severity in failing for finding in report.findings) for report in reports]
     if versions is not None:
-        reports = [
-            api.validate(drafter, verifier=verifier, settings=answers, dialect=from_, engine=version)
-            for version in versions
-        ]
-        good = [not reaches(fail_on, [item.severity for item in report.findings]) for report in reports]
-        if format is Format.json:
-            print_json({"releases": [report_json(report) for report in reports]})
-        else:
-            print_releases(reports, good, stdout())
-        if not any(good):
-            raise typer.Exit(1)
-        return
-    report = api.validate(drafter, verifier=verifier, settings=answers, dialect=from_, engine=engine)
-    if format is Format.json:
-        print_json(report_json(report))
+        _print_releases(reports, good, format)
     else:
-        print_report(report, stdout(), quiet=quiet)
-    if reaches(fail_on, [finding.severity for finding in report.findings]):
+        _print(reports[0], format, failing, quiet=quiet)
+    if not any(good):
         raise typer.Exit(1)
 
 
-def reaches(threshold: FailOn, severities: list[str]) -> bool:
-    """Whether one of the severities reaches the threshold."""
-    ranks = ["note", "warning", "error"]
-    if threshold is FailOn.never:
-        return False
-    return any(ranks.index(severity) >= ranks.index(threshold.value) for severity in severities)
+def severities_from(threshold: FailOn) -> tuple[Severity, ...]:
+    """Return the severities that reach a threshold."""
+    from spectool.report.counts import SEVERITIES  # noqa: PLC0415
+
+    return () if threshold is FailOn.never else SEVERITIES[: SEVERITIES.index(threshold.value) + 1]
+
+
+def _repair(
+    drafter: str, answers: dict[str, Any], verifier: str | None, engine: str | None, *, quiet: bool
+) -> dict[str, Any]:
+    """Repair a folder's config and say what was done. Return the answers to check it with.
+
+    What a conversion's record settles counts still: the record itself speaks of the file before the repair.
+    """
+    from spectool.cli.output import stderr  # noqa: PLC0415
+    from spectool.loading import load_drafter, recorded_answers  # noqa: PLC0415
+    from spectool.upgrade.upgrade import plan_upgrade, write_upgrade  # noqa: PLC0415
+
+    checkpoint, _ = load_drafter(drafter)
+    settled = {**recorded_answers(checkpoint), **answers}
+    upgrade = plan_upgrade(checkpoint.root, settings=settled, verifier=verifier, engine=engine)
+    write_upgrade(upgrade)
+    talk = stderr()
+    for repair in upgrade.repairs:
+        talk.print(f"repaired {repair.code}: {repair.why}", markup=False)
+    if not upgrade.repairs and not quiet:
+        talk.print("nothing to repair", markup=False)
+    return settled
+
+
+def _print(report: Report, format: ReportFormat, failing: tuple[Severity, ...], *, quiet: bool) -> None:  # noqa: A002
+    from spectool.cli.output import print_json, print_text, stdout  # noqa: PLC0415
+
+    match format:
+        case ReportFormat.text:
+            from spectool.report.text import print_report  # noqa: PLC0415
+
+            print_report(report, stdout(), quiet=quiet)
+        case ReportFormat.json:
+            from spectool.report.jsonable import report_json  # noqa: PLC0415
+
+            print_json(report_json(report))
+        case ReportFormat.sarif:
+            from spectool.report.sarif import sarif  # noqa: PLC0415
+
+            print_json(sarif(report))
+        case ReportFormat.github:
+            from spectool.report.github import github  # noqa: PLC0415
+
+            print_text(github(report))
+        case ReportFormat.junit:
+            from spectool.report.junit import junit  # noqa: PLC0415
+
+            print_text(junit(report, failing))
+
+
+def _print_releases(reports: list[Report], good: list[bool], format: ReportFormat) -> None:  # noqa: A002
+    from spectool.cli.output import print_json, stdout  # noqa: PLC0415
+    from spectool.report.jsonable import report_json  # noqa: PLC0415
+    from spectool.report.text import print_releases  # noqa: PLC0415
+
+    if format is ReportFormat.json:
+        print_json({"releases": [report_json(report) for report in reports]})
+    else:
+        print_releases(reports, good, stdout())

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from spectool.api import Report
 from spectool.drafter.model import TITLES
+from spectool.report.counts import is_clean, summary_text
 from spectool.rules.registry import Finding
 
 # Always shown; of the other fields only those that differ, or that this drafter has.
@@ -29,6 +30,9 @@ def print_report(report: Report, console: Console, *, quiet: bool = False) -> No
             console.print(f"[dim]assumed[/] {field} = {escape(value)}: {escape(why)}")
         for unknown in report.unknowns:
             console.print(f"[dim]not checked[/] {unknown.code}: {escape(unknown.missing)}")
+        for item in report.suppressed:
+            finding = item.finding
+            console.print(f"[dim]ignored[/] {finding.code} {escape(finding.message)} [dim]({escape(item.reason)})[/]")
     console.print(summary(report))
 
 
@@ -57,16 +61,14 @@ def finding_text(finding: Finding) -> Group:
     head = Text.assemble(
         (f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "bold"), f" {finding.message}"
     )
-    return Group(head, Text(f"      {finding.fix}", "dim"))
+    place = f"  ({finding.file}:{finding.line})" if finding.line else ""
+    return Group(head, Text(f"      {finding.fix}{place}", "dim"))
 
 
 def summary(report: Report) -> str:
     """Return the last line."""
-    counts = {severity: sum(finding.severity == severity for finding in report.findings) for severity in STYLES}
-    if not any(counts.values()):
-        checked = "nothing to report" if not report.unknowns else "nothing to report in what could be checked"
-        return f"[green]clean[/]: {checked}"
-    return ", ".join(f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items() if count)
+    text = escape(summary_text(report))
+    return f"[green]clean[/]{text.removeprefix('clean')}" if is_clean(report) else text
 
 
 def print_releases(reports: list[Report], good: list[bool], console: Console) -> None:
