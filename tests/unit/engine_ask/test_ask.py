@@ -104,7 +104,7 @@ def test_a_folder_called_vllm_is_no_engine(variables: pytest.MonkeyPatch, tmp_pa
         ("print('hello')", "printed no answer"),
         ("print('[1]')", "printed no answer"),
         ("", "printed no answer"),
-        ('print(\'{"vllm": true}\')', "cannot be used"),
+        ("print('{\"vllm\": true}')", "cannot be used"),
     ],
 )
 def test_an_interpreter_that_answers_nonsense(

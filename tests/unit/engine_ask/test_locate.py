@@ -46,7 +46,7 @@ def test_the_link_of_an_environment_is_not_resolved(tmp_path: Path) -> None:
 @pytest.mark.parametrize("named", ["/nowhere/python", "no-such-python-xyz"])
 def test_what_was_named_is_never_replaced(named: str, python: Path) -> None:
     env = {"PATH": os.environ["PATH"], "SPECTOOL_ENGINE": str(python)}
-    with pytest.raises(EngineMissingError, match="--engine-python names .* does not exist"):
+    with pytest.raises(EngineMissingError, match=r"--engine-python names .* does not exist"):
         locate(named, env)
     with pytest.raises(EngineMissingError, match="SPECTOOL_ENGINE names"):
         locate(None, env | {"SPECTOOL_ENGINE": named})
@@ -83,7 +83,15 @@ def test_the_three_forms_of_an_installed_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "no shebang", "#!/bin/bash\n", "#!/nowhere/python3\n", "#!/bin/sh\n'''exec' \"unbalanced\n", "#!python3\n", "#!"],
+    [
+        "",
+        "no shebang",
+        "#!/bin/bash\n",
+        "#!/nowhere/python3\n",
+        "#!/bin/sh\n'''exec' \"unbalanced\n",
+        "#!python3\n",
+        "#!",
+    ],
 )
 def test_what_is_no_python_script(tmp_path: Path, text: str) -> None:
     assert script_interpreter(executable(tmp_path / "vllm", text), {"PATH": ""}) is None

@@ -24,7 +24,7 @@ def test_top_level_keys_of_a_flag_file() -> None:
     text = """
 # a comment
 port: 8001  # here
-host: "0.0.0.0"
+host: "::"
 speculative_config:
   method: dflash
   port: 9
@@ -34,7 +34,7 @@ headless: true
 """
     assert flags.top_level(text) == {
         "port": "8001",
-        "host": "0.0.0.0",
+        "host": "::",
         "speculative-config": "",
         "quoted": "x",
         "headless": "true",

@@ -18,7 +18,8 @@ def test_names_of_secrets(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["mask_token_id", "--max-num-batched-tokens", "--tokenizer", "--long-prefill-token-threshold", "num_speculative_tokens",
+    ["mask_token_id", "--max-num-batched-tokens", "--tokenizer", "--long-prefill-token-threshold",
+     "num_speculative_tokens",
      "--ssl-keyfile", "--kv-cache-dtype", "--port", "", "123", "key", "monkey", "tokens"],
 )  # fmt: skip
 def test_names_that_only_look_like_secrets(name: str) -> None:
