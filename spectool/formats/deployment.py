@@ -21,6 +21,10 @@ SettingKey = Literal[
     "causal",
     "rope.partial",
     "rope.theta",
+    "rope.attention_factor",
+    "embedding_scale",
+    "logit_scale",
+    "value_scale",
 ]
 FlagName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Scalar = bool | int | float | str

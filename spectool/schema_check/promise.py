@@ -5,6 +5,7 @@ That is how `schema check` and `validate` come to say the same: they run the sam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,8 @@ from spectool.formats.speculators.fields import MOST, MOST_LAYERS
 from spectool.rules.context import Context
 
 LAYER = "transformer_layer_config"
+# Readers measure the first layer and count the others: one tensor of each will do.
+_REPEATED = re.compile(r"layers\.[1-9]\d*\.(?!input_layernorm)")
 
 
 def can_be_promised(config: Mapping[str, Any]) -> bool:
@@ -46,7 +49,7 @@ def promised(config: Mapping[str, Any], settings: Mapping[str, Any], facts: Engi
     tensors = {
         name: Spec("I64" if name == "d2t" else "BF16", item.shape)
         for name, item in inventory(drafter).items()
-        if not item.optional
+        if not item.optional and not _REPEATED.match(name)
     }
     view = View("config.json", config, tensors)
     reading: Reading = read_drafter(view, dialect, settings=settings)

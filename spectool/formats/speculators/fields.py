@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 OLDEST_VLLM, NEWEST_VLLM = "0.20", "0.33"
 NEWEST_SPECULATORS = "0.9"
@@ -39,9 +39,13 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, protected_namespaces=())
 
 
-def _whole(value: object) -> object:
-    # To JSON Schema 5.0 is an integer. It is none to vLLM; `decimals` reports it as such.
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _whole(value: object, info: ValidationInfo) -> object:
+    # To JSON Schema 5.0 is an integer. It is none to vLLM: whoever passes a list as context learns that there was one.
+    if not isinstance(value, float) or not value.is_integer():
+        return value
+    if info.context is not None:
+        info.context.append(value)
+    return int(value)
 
 
 def _distinct(values: list[int]) -> list[int]:

@@ -76,11 +76,13 @@ def parse_speculators(config: Mapping[str, Any]) -> ParsedConfig | Faulty:
         known = ", ".join((*MODELS, *OTHERS))
         message = f"speculators_model_type is {_shown(method)}, not one of {known}"
         return Faulty(None, (Fault(("speculators_model_type",), "choice", message),))
+    converted: list[float] = []
     try:
-        model = MODELS[method].model_validate(config)
+        model = MODELS[method].model_validate(config, context=converted)
     except ValidationError as error:
         return Faulty(method, faults_of(error))
-    return ParsedConfig(method, model, tuple(unknown_keys(model)), tuple(_decimals(model, config, ())))
+    decimals = tuple(_decimals(model, config, ())) if converted else ()
+    return ParsedConfig(method, model, tuple(unknown_keys(model)), decimals)
 
 
 def faults_of(error: ValidationError) -> tuple[Fault, ...]:
