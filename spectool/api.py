@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.writer import WrittenFile
@@ -39,6 +39,9 @@ from spectool.rules.registry import Finding, Hit, Scope, Unknown, applicable, fi
 from spectool.tensors.execute import execute
 from spectool.writers.plan import OutputPlan
 from spectool.writers.speculators import write_speculators
+
+if TYPE_CHECKING:
+    from spectool.weights.record import Weights
 
 DEFAULT_SHARD_BYTES = 5_000_000_000
 
@@ -192,6 +195,8 @@ def validate(
     dialect: str | None = None,
     engine: str | None = None,
     selection: Selection = EVERYTHING,
+    weights: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Put both readings of a folder side by side and run the rules.
 
@@ -203,6 +208,8 @@ def validate(
         engine: the vLLM release to speak about.
         selection: which rules run, and what is ignored. A folder of no known layout is a finding whatever it says:
             nothing else could be checked.
+        weights: read the tensors' values as well, and run the rules that look at them.
+        progress: called with bytes read and bytes in all, while weights are read.
 
     Raises:
         SourceError: the folder or the verifier cannot be read. A fault in a readable file is a finding.
@@ -215,6 +222,9 @@ def validate(
         return _not_read(drafter, verifier, facts, error)
     context = _context(found, facts)
     scopes: tuple[Scope, ...] = ("trained", "engine")
+    if weights:
+        scopes = (*scopes, "weights")
+        context = replace(context, weights=_read_weights(found, progress))
     findings, unknowns = run_rules(context, scopes=scopes, codes=selection.codes)
     counted, suppressed = selection.divide(place(findings, found.source, found.reading))
     return Report(
@@ -230,6 +240,19 @@ def validate(
         assumptions=tuple((item.field, item.value, item.why) for item in found.reading.assumptions),
         checked=tuple(item.code for item in applicable(context.method, scopes=scopes, codes=selection.codes)),
         suppressed=tuple(suppressed),
+    )
+
+
+def _read_weights(found: Inspection, progress: Callable[[int, int], None] | None) -> Weights:
+    from spectool.weights.read import read_weights  # noqa: PLC0415 - only with --weights
+
+    loaded = found.verifier
+    return read_weights(
+        found.source,
+        found.reading,
+        verifier=loaded.tensors if loaded else None,
+        tied=loaded is not None and loaded.view is not None and loaded.view.tie_word_embeddings,
+        progress=progress,
     )
 
 

@@ -71,12 +71,15 @@ def command(
     fix: Annotated[
         bool, typer.Option("--fix", help="First repair a Speculators config.json in place, where that is certain.")
     ] = False,
+    weights: Annotated[
+        bool, typer.Option("--weights", help="Read the tensors too: NaN, zeros, the vocabulary map, the mask row.")
+    ] = False,
     format: Annotated[ReportFormat, typer.Option("--format", help="How to print the result.")] = ReportFormat.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
 ) -> None:
     """Check a drafter and its verifier before an engine starts."""
     from spectool import api  # noqa: PLC0415
-    from spectool.cli.output import stderr  # noqa: PLC0415
+    from spectool.cli.output import copying, stderr  # noqa: PLC0415
     from spectool.configuration.merge import wishes  # noqa: PLC0415
     from spectool.engine.facts import releases  # noqa: PLC0415
     from spectool.errors import UsageError  # noqa: PLC0415
@@ -87,24 +90,30 @@ def command(
         stderr().print(f"configuration: {wanted.file}", markup=False)
     failing = severities_from(FailOn(wanted.fail_on))
     versions = releases(wanted.engine) if wanted.engine else None
-    if versions is not None and (fix or format not in {ReportFormat.text, ReportFormat.json}):
+    one = "--fix" if fix else "--weights" if weights else None
+    if format not in {ReportFormat.text, ReportFormat.json}:
+        one = one or f"--format {format.value}"
+    if versions is not None and one is not None:
         raise UsageError(
-            f"{'--fix' if fix else f'--format {format.value}'} speaks about one vLLM release, not about a range",
+            f"{one} speaks about one vLLM release, not about a range",
             hint="Name one, for example --engine vllm==0.33.0.",
         )
     if fix:
         answers = _repair(drafter, answers, verifier, wanted.engine, quiet=quiet)
-    reports = [
-        api.validate(
-            drafter,
-            verifier=verifier,
-            settings=answers,
-            dialect=from_,
-            engine=version,
-            selection=wanted.selection,
-        )
-        for version in versions or (wanted.engine,)
-    ]
+    with copying("reading weights", quiet=quiet or not weights) as progress:
+        reports = [
+            api.validate(
+                drafter,
+                verifier=verifier,
+                settings=answers,
+                dialect=from_,
+                engine=version,
+                selection=wanted.selection,
+                weights=weights,
+                progress=progress,
+            )
+            for version in versions or (wanted.engine,)
+        ]
     good = [not any(finding.severity in failing for finding in report.findings) for report in reports]
     if versions is not None:
         _print_releases(reports, good, format)

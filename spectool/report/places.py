@@ -45,7 +45,7 @@ def place(findings: Iterable[Finding], source: Checkpoint, reading: Reading | No
 def _in_weights(finding: Finding, source: Checkpoint) -> Finding | None:
     """Place a finding about tensors: at the file of the first one it names, or where a missing one would be listed."""
     name = finding.key if finding.key in source.tensors else None
-    if name is None and not finding.code.startswith(_OF_TENSORS):
+    if name is None and (finding.key is not None or not finding.code.startswith(_OF_TENSORS)):
         return None
     if name is None:
         words = re.findall(r"[\w.-]+", finding.message)
@@ -68,6 +68,8 @@ def _in_config(finding: Finding, source: Checkpoint, reading: Reading | None, li
 
 
 def _key(finding: Finding, source: Checkpoint, reading: Reading | None, lines: Mapping[Path, int]) -> Path | None:
+    if finding.key is not None:
+        return _named(finding.key, lines)
     if "speculators_model_type" in source.config and (path := key_of(finding.code, finding.message, source.config)):
         return path
     names: list[str] = _WORD.findall(finding.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from spectool.dialects.record import Gap, Reading
 from spectool.dialects.view import TensorHeader, View
@@ -14,12 +15,16 @@ from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.record import EngineReading
 from spectool.formats.verifier import VerifierView
 
+if TYPE_CHECKING:
+    from spectool.weights.record import Weights
+
 
 @dataclass(frozen=True)
 class Context:
     """A drafter folder, its two readings, and the verifier. `shapes` are canonical names and shapes.
 
-    `verifier` is None when none was given, or only its Hub id is known; `tokens` is K as it will be served.
+    `verifier` is None when none was given, or only its Hub id is known; `tokens` is K as it will be served; `weights`
+    is what the tensors hold, where they were read.
     """
 
     view: View
@@ -30,6 +35,7 @@ class Context:
     verifier_tensors: Mapping[str, TensorHeader] | None
     tokens: int | None
     same_tokenizer: Callable[[], bool | None] = lambda: None
+    weights: Weights | None = None
 
     @property
     def method(self) -> Method:

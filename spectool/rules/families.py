@@ -6,7 +6,7 @@ from importlib import import_module
 
 FAMILIES = (
     *("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier", "limits"),
-    "schema_only",
+    *("weights", "schema_only"),
 )
 
 

@@ -1,0 +1,56 @@
+"""What reading the weights brings back, for rules to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from spectool.tensors.vocabulary import Kind
+from spectool.weights.stream import Scan
+
+MAX_MAP = 2**19
+"""Entries of a map that is proved, and of its vocabulary; the largest in use has 262,144."""
+Owner = Literal["drafter", "verifier"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapProof:
+    """What `d2t` turned out to be. `fault` says why nothing could be proved; `lone`: there is no `t2d` beside it."""
+
+    kind: Kind | None
+    lone: bool
+    zero: bool = False
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRow:
+    """The mask token's row of the embedding the drafter runs with; without a `scan`, `missing` says what it needs."""
+
+    token: int
+    owner: Owner
+    tensor: str | None
+    scan: Scan | None
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A tensor the verifier has as well. `equal` is None while `missing` says what the comparison needs."""
+
+    source: str
+    theirs: str | None
+    nbytes: int
+    equal: bool | None
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Scans by the file's own tensor names; copies by canonical name (`embed_tokens.weight`, `lm_head.weight`)."""
+
+    scans: Mapping[str, Scan]
+    vocabulary: MapProof | None
+    mask: MaskRow | None
+    copies: Mapping[str, Copy]
