@@ -198,12 +198,18 @@ def tensor_nbytes(dtype: str, shape: Sequence[int]) -> int | None:
     return None if bits >= _WORD or bits % 8 else bits // 8
 
 
-def encode_header(tensors: Sequence[tuple[str, str, tuple[int, ...], int]], metadata: Mapping[str, str]) -> bytes:
+def encode_header(
+    tensors: Sequence[tuple[str, str, tuple[int, ...], int]],
+    metadata: Mapping[str, str],
+    *,
+    data_start: tuple[int, int] = (0, 8),
+) -> bytes:
     """Return the first bytes of a safetensors file: length and JSON, padded so that the data section is 8-byte aligned.
 
     Args:
         tensors: name, dtype, shape and nbytes, in the order of the data.
         metadata: the file's `__metadata__`; left out when empty.
+        data_start: remainder and modulus, both multiples of 8; spaces pad the JSON until the data section begins there.
 
     Raises:
         OutputError: a name occurs twice or cannot be used, a dtype is unknown, nbytes is not dtype x shape, or the
@@ -227,7 +233,8 @@ def encode_header(tensors: Sequence[tuple[str, str, tuple[int, ...], int]], meta
         document[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, begin + nbytes]}
         begin += nbytes
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    text += b" " * (-len(text) % 8)
+    remainder, modulus = data_start
+    text += b" " * ((remainder - _LENGTH_BYTES - len(text)) % modulus)
     if len(text) > MAX_HEADER_BYTES:
         raise OutputError(f"the header would have {len(text)} bytes; the format allows {MAX_HEADER_BYTES}")
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from checkpoints import names_in, read_back_folder
 
-from spectool.checkpoint import staging
+from spectool.checkpoint import copying, staging
 from spectool.checkpoint.content import FileRange, Inline, Zeros
 from spectool.checkpoint.writer import OutputTensor, write_checkpoint
 
@@ -99,6 +99,7 @@ def test_killed_at_every_step(case: str, before: bool, tmp_path: Path, monkeypat
     source.parent.mkdir()
     source.write_bytes(NEW["w1"])
     overwrite = case != "new"
+    monkeypatch.setattr(copying, "BLOCK_BYTES", 1)  # so that even these few bytes are copied in the kernel
     if case == "replace in two renames":
         monkeypatch.setattr(staging, "exchange", lambda *_: False)
     n, finished, kinds = 0, False, set()

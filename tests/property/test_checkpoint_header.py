@@ -93,7 +93,7 @@ HEADERS = st.dictionaries(
 
 
 @given(HEADERS, st.binary(max_size=40))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_same_verdict_on_entries(header: dict[str, Any], data: bytes) -> None:
     raw = safetensors_bytes(json.dumps(header).encode(), data)
     assert ours(raw) == theirs(raw)
@@ -113,7 +113,7 @@ BASE = _whole(
 
 
 @given(st.integers(0, len(BASE) - 1), st.binary(max_size=3), st.integers(0, 3))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @example(8, b" ", 1)
 @example(len(BASE) - 1, b"", 1)
 def test_same_verdict_on_damaged_files(at: int, insert: bytes, removed: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 from checkpoints import read_back_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectool.checkpoint import copying, layout
 from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns, Zeros
 from spectool.checkpoint.folder import open_checkpoint
 from spectool.checkpoint.writer import OutputTensor, write_checkpoint
@@ -37,10 +39,15 @@ def contents(draw: st.DrawFn, file: Path) -> tuple[Content, bytes]:
     return PermutedColumns(file, start, rows, block, order), expected
 
 
-@given(st.data(), st.one_of(st.integers(1, 2000), st.just(5_000_000_000)))
+@given(st.data(), st.one_of(st.integers(1, 2000), st.just(5_000_000_000)), st.sampled_from([1, 8, 64, 2**16]))
 @settings(max_examples=60, deadline=None)
-def test_write_then_read(data: st.DataObject, shard_bytes: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+def test_write_then_read(data: st.DataObject, shard_bytes: int, block: int) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(copying, "BLOCK_BYTES", block),  # which bytes are copied in the kernel
+        mock.patch.object(layout, "BLOCK_BYTES", max(block, 8)),
+        mock.patch.object(layout, "_WORTH_PADDING", 1),
+    ):
         root = Path(folder)
         source = root / "source" / "raw.bin"
         source.parent.mkdir()

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import random
+import threading
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any
 import pytest
 from checkpoints import names_in, read_back
 
-from spectool.checkpoint import copying, digest, writer
+from spectool.checkpoint import copying, digest, layout, writer
 from spectool.checkpoint.content import FileRange, PermutedColumns, Zeros, scaled_bf16
 from spectool.checkpoint.writer import OutputTensor, write_checkpoint
-from spectool.errors import OutputError, SourceError, SpectoolError
+from spectool.errors import OutputError, SourceError
 
 CONFIG = {"config.json": b"{}\n"}
 SIZE = 50_000
@@ -27,7 +28,11 @@ SIZE = 50_000
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "BUFFER_BYTES", 4_000)
     monkeypatch.setattr(writer, "BUFFER_BYTES", 4_000)
-    monkeypatch.setattr(copying, "KERNEL_BYTES", 9_000)
+    monkeypatch.setattr(copying, "KERNEL_BYTES", 8_000)
+    monkeypatch.setattr(copying, "PIECE_BYTES", 2_000)
+    for module in (copying, layout):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(layout, "_WORTH_PADDING", 1)
 
 
 @pytest.fixture
@@ -39,15 +44,16 @@ def source(tmp_path: Path) -> Path:
 
 
 def convert(source: Path, tmp_path: Path, **options: Any) -> None:
+    # The first lies as in its source, modulo a block, and is copied in the kernel; the second is not.
     tensors = [
-        OutputTensor("w1", "U8", (40_000,), FileRange(source, 7, 40_000)),
-        OutputTensor("w2", "U8", (20_000,), FileRange(source, 30_000, 20_000)),
+        OutputTensor("w1", "U8", (40_000,), FileRange(source, 8, 40_000)),
+        OutputTensor("w2", "U8", (20_000,), FileRange(source, 29_900, 20_000)),
     ]
     written = write_checkpoint(tmp_path / "out", tensors, CONFIG, **options)
     raw = source.read_bytes()
     found = read_back(tmp_path / "out" / "model.safetensors")
-    assert found["w1"][2] == raw[7:40_007]
-    assert found["w2"][2] == raw[30_000:]
+    assert found["w1"][2] == raw[8:40_008]
+    assert found["w2"][2] == raw[29_900:49_900]
     assert written[0].sha256 == hashlib.sha256((tmp_path / "out" / "model.safetensors").read_bytes()).hexdigest()
 
 
@@ -84,6 +90,23 @@ def test_the_kernel_stops_copying_half_way(source: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(os, "copy_file_range", sometimes)
     convert(source, tmp_path)
+
+
+def test_only_what_lies_alike_in_both_files_is_copied_in_the_kernel(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = os.copy_file_range, []
+
+    def recorded(*arguments: int) -> int:
+        count = real(*arguments)
+        calls.append((*arguments[3:], count))
+        return count
+
+    monkeypatch.setattr(os, "copy_file_range", recorded)
+    convert(source, tmp_path)
+    assert all(start % 1_000 == position % 1_000 == 0 for start, position, _ in calls)
+    assert sum(count for *_, count in calls) == 39_008  # from the first block of `w1` that is whole to its end
+    assert max(count for *_, count in calls) == 8_000
 
 
 def test_short_copies(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,18 +228,20 @@ def test_a_failing_output_names_the_need_and_leaves_nothing(
         convert(source, tmp_path)
     assert str(tmp_path / "out") in refused.value.message
     assert refused.value.hint is not None
-    assert "The output needs 60" in refused.value.hint
+    assert "The output needs 6" in refused.value.hint
     nothing_is_left(tmp_path)
 
 
 def test_a_failing_source_is_no_output_error(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> int:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    real = os.preadv
 
-    monkeypatch.setattr(os, "copy_file_range", lambda *_: 0)
+    def fail(*arguments: Any) -> int:
+        if threading.current_thread() is threading.main_thread():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(*arguments)
+
     monkeypatch.setattr(os, "preadv", fail)
-    # The digest reads with the same call; either may be first to say so.
-    with pytest.raises(SpectoolError, match="Input/output error"):
+    with pytest.raises(SourceError, match=r"raw\.bin: cannot be read: Input/output error"):
         convert(source, tmp_path)
     nothing_is_left(tmp_path)
 
@@ -261,7 +286,11 @@ def test_the_writer_waits_for_a_slow_digest(source: Path, tmp_path: Path, monkey
 
 
 def test_a_digest_that_fails_stops_the_writer(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> int:
+    real = os.preadv
+
+    def fail(*arguments: Any) -> int:
+        if threading.current_thread() is threading.main_thread():
+            return real(*arguments)
         raise OSError(errno.EIO, "the disk lost it")
 
     monkeypatch.setattr(os, "preadv", fail)

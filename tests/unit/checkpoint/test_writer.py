@@ -226,6 +226,7 @@ def test_a_large_permutation_in_pieces_and_by_blocks(tmp_path: Path, monkeypatch
     # Buffers of: all rows; 23 rows in pieces of 3; less than two rows, so that blocks are copied one by one.
     for number, size in enumerate((copying.BUFFER_BYTES, 2 * 3 * 200 + 50, 399)):
         monkeypatch.setattr(copying, "BUFFER_BYTES", size)
+        monkeypatch.setattr(copying, "PIECE_BYTES", min(size, copying.PIECE_BYTES))
         monkeypatch.setattr("spectool.checkpoint.writer.BUFFER_BYTES", size)
         out = tmp_path / f"out{number}"
         write_checkpoint(out, [tensor], CONFIG)
@@ -345,3 +346,37 @@ def test_a_missing_source(source: Path, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=r"raw\.bin: cannot be read: No such file"):
             write_checkpoint(tmp_path / "out", documents=CONFIG, **options)  # type: ignore[arg-type]
     assert names_in(tmp_path) == ["source"]
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    path = tmp_path / "source" / "sparse.bin"
+    path.parent.mkdir()
+    with path.open("wb") as stream:
+        stream.truncate(2**23)
+    return path
+
+
+def data_start_of(large: Path, tmp_path: Path, *ranges: tuple[int, int]) -> int:
+    tensors = [
+        OutputTensor(f"w{number}", "U8", (nbytes,), FileRange(large, start, nbytes))
+        for number, (start, nbytes) in enumerate(ranges)
+    ]
+    write_checkpoint(tmp_path / "out", tensors, CONFIG)
+    return read_header(tmp_path / "out" / "model.safetensors").data_start
+
+
+def test_headers_are_padded_so_that_most_bytes_lie_as_in_the_source(large: Path, tmp_path: Path) -> None:
+    # 3 MiB that would ask for another place count less than the 4 MiB before them.
+    assert data_start_of(large, tmp_path, (8 + 3 * 2**16, 2**22), (48, 3 * 2**20)) % 2**16 == 8
+
+
+def test_the_place_of_later_tensors_counts_from_the_start_of_the_data(large: Path, tmp_path: Path) -> None:
+    assert data_start_of(large, tmp_path, (0, 16), (1024, 2**22)) % 2**16 == 1024 - 16
+
+
+@pytest.mark.parametrize("wanted", [(8, 2**22 - 1), (12, 2**22)])
+def test_headers_are_not_padded_for_little_or_against_the_alignment(
+    wanted: tuple[int, int], large: Path, tmp_path: Path
+) -> None:
+    assert data_start_of(large, tmp_path, wanted) < 200
