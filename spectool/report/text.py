@@ -27,12 +27,12 @@ def print_report(report: Report, console: Console, *, quiet: bool = False) -> No
         console.print(finding_text(finding))
     if not quiet:
         for field, value, why in report.assumptions:
-            console.print(f"[dim]assumed[/] {field} = {escape(value)}: {escape(why)}")
+            console.print(f"[dim]assumed[/] {field} = {_line(value)}: {_line(why)}")
         for unknown in report.unknowns:
-            console.print(f"[dim]not checked[/] {unknown.code}: {escape(unknown.missing)}")
+            console.print(f"[dim]not checked[/] {unknown.code}: {_line(unknown.missing)}")
         for item in report.suppressed:
             finding = item.finding
-            console.print(f"[dim]ignored[/] {finding.code} {escape(finding.message)} [dim]({escape(item.reason)})[/]")
+            console.print(f"[dim]ignored[/] {finding.code} {_line(finding.message)} [dim]({_line(item.reason)})[/]")
     console.print(summary(report))
 
 
@@ -59,10 +59,19 @@ def readings_table(report: Report) -> Table:
 def finding_text(finding: Finding) -> Group:
     """Return a finding as two lines: what, and what to do."""
     head = Text.assemble(
-        (f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "bold"), f" {finding.message}"
+        (f"{finding.severity} ", STYLES[finding.severity]), (finding.code, "bold"), f" {_one_line(finding.message)}"
     )
     place = f"  ({finding.file}:{finding.line})" if finding.line else ""
     return Group(head, Text(f"      {finding.fix}{place}", "dim"))
+
+
+def _one_line(text: str) -> str:
+    """Spell line breaks out: a name with one in it could write a verdict of its own."""
+    return text.replace("\n", "\\n")
+
+
+def _line(text: str) -> str:
+    return escape(_one_line(text))
 
 
 def summary(report: Report) -> str:
