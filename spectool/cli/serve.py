@@ -214,8 +214,8 @@ def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None) -> Non
 
 def explain(parts: list[Flag], plan: LaunchPlan | None) -> None:
     """Say on stderr why each flag is there, and what the plan found."""
-    from spectool.report.plain import printable  # noqa: PLC0415
     from spectool.planning import render  # noqa: PLC0415
+    from spectool.report.plain import printable  # noqa: PLC0415
 
     lines = render.reasons(parts)
     if plan is not None:

@@ -12,7 +12,7 @@ from spectool.planning.kv_capacity import Capacity, capacity, longest
 from spectool.planning.kv_groups import CacheLayer
 from spectool.planning.kv_layers import BLOCK, CacheSettings, all_layers
 from spectool.planning.memory import CASES, GIB, Case, Memory, memory_lines, overhead
-from spectool.planning.models import Model
+from spectool.planning.models import Model, UnknownError
 from spectool.planning.own import Own
 from spectool.planning.parallel import candidates
 from spectool.planning.weights import Tensor, rank_weights, verifier_weights
@@ -86,7 +86,15 @@ class Sizing:
         return all_layers(self.subject.model, self.subject.drafter, settings)
 
     def at(self, ranks: int) -> Fit:
-        """Return the fit on so many ranks."""
+        """Return the fit on so many ranks.
+
+        Raises:
+            UnknownError: weights or caches are not known.
+            UngroupableError: vLLM refuses the caches of both models together.
+
+        """
+        if self.own.uncounted:
+            raise UnknownError(f"{', '.join(self.own.uncounted)}: how much that changes is not known to spectool")
         return Fit(self.memory(ranks), tuple(self.layers(ranks)), self.in_flight)
 
 

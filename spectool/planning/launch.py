@@ -12,7 +12,7 @@ from spectool.planning.command import Flag
 from spectool.planning.fit import Fit, Sizing, Subject, remedies, shortage
 from spectool.planning.gpus import Gpus
 from spectool.planning.kv_capacity import Capacity
-from spectool.planning.kv_groups import UngroupableError
+from spectool.planning.kv_groups import UngroupableError, group_layers
 from spectool.planning.memory import CASES, Case, Memory
 from spectool.planning.models import UnknownError
 from spectool.planning.own import Own
@@ -82,6 +82,7 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
     utilization = own.utilization or facts.utilization
     sizing = Sizing(subject, gpus.gpu, budget, own, utilization)
     notes, unknown = [*parallel_notes, *budget_notes(budget, facts, method)], []
+    _refuse_split_drafter(sizing, ranks)
     limit = _limit(subject, own)
     memory, capacities, length = None, None, own.length or limit
     try:
@@ -94,7 +95,6 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
         length, more = _length(sizing, fit, ranks, limit)
         notes += more
         capacities = {case: fit.capacity(case, length) for case in CASES}
-        _refuse_split_drafter(subject, capacities["low"])
         if gpus.gpu.compute_capability[0] in _BLOCK_ASSUMED and subject.model.head_dim == 256:
             unknown.append("the KV block size: FlashAttention 4 takes 128 tokens for heads of 256; 16 was counted with")
     parser_flags, parser_notes = _parsers(subject, own)
@@ -216,13 +216,18 @@ def _tightness(fit: Fit, length: int) -> list[str]:
     return [f"it fits with {usual}, not with the highest: it may not start"]
 
 
-def _refuse_split_drafter(subject: Subject, found: Capacity) -> None:
+def _refuse_split_drafter(sizing: Sizing, ranks: int) -> None:
     """Refuse a P-EAGLE whose layers vLLM puts into several cache groups (v1/spec_decode/llm_base_proposer.py)."""
-    if subject.drafter.method != "peagle":
+    drafter = sizing.subject.drafter
+    if drafter.method != "peagle":
         return
-    total = sum(len(group.members) for group in found.groups)
-    first = total - len(subject.drafter.attention)
-    homes = [group for group in found.groups if any(member >= first for member in group.members)]
+    try:
+        layers = sizing.layers(ranks)
+        groups = group_layers(layers)
+    except (UnknownError, UngroupableError):
+        return  # said where the memory is
+    first = len(layers) - len(drafter.attention)
+    homes = [group for group in groups if any(member >= first for member in group.members)]
     if len(homes) > 1:
         raise RefusedError(
             f"vLLM would put the drafter's layers into {len(homes)} KV cache groups beside this verifier's, and "

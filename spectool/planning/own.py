@@ -20,6 +20,33 @@ _INTEGERS = {
     "block": ("--block-size",),
     "kv_bytes": ("--kv-cache-memory-bytes",),
 }
+_OTHERS = (
+    "--gpu-memory-utilization",
+    "--kv-cache-dtype",
+    "--enable-prefix-caching",
+    "--no-enable-prefix-caching",
+    "--async-scheduling",
+    "--no-async-scheduling",
+    "--language-model-only",
+    "--enable-dbo",
+    "--reasoning-parser",
+    "--tool-call-parser",
+    "--enable-auto-tool-choice",
+    "--hf-overrides",
+)
+# Flags that change weights or caches in ways the planner does not count.
+_UNCOUNTED = (
+    "--cpu-offload-gb",
+    "--decode-context-parallel-size",
+    "--disable-hybrid-kv-cache-manager",
+    "--enable-lora",
+    "--kv-cache-dtype-skip-layers",
+    "--mamba-cache-mode",
+    "--num-gpu-blocks-override",
+    "--prefill-context-parallel-size",
+    "--quantization",
+)
+_SHORT = {"-dcp": "--decode-context-parallel-size", "-q": "--quantization"}
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _NUMBER = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<suffix>[kKmMgGtT]?)")
 
@@ -43,7 +70,12 @@ class Own:
     language_only: bool = False
     micro_batches: bool = False
     names: frozenset[str] = frozenset()
-    """Every flag given, on the command line or in the `--config` file."""
+    """Every flag given, on the command line or in the `--config` file, by its full name where the planner knows it."""
+
+    @property
+    def uncounted(self) -> list[str]:
+        """The flags given that change the memory in ways the planner does not count."""
+        return sorted(self.names.intersection(_UNCOUNTED))
 
 
 def own_flags(extra: Sequence[str], file_keys: Mapping[str, str] | None = None) -> Own:
@@ -57,7 +89,7 @@ def own_flags(extra: Sequence[str], file_keys: Mapping[str, str] | None = None) 
         UsageError: a value that the plan needs is no number, or out of range.
 
     """
-    words = [*_as_words(file_keys or {}), *extra]
+    words = _full([*_as_words(file_keys or {}), *extra])
     found: dict[str, int | None] = {}
     for field, names in _INTEGERS.items():
         text = flags.value_of(words, *names)
@@ -73,6 +105,19 @@ def own_flags(extra: Sequence[str], file_keys: Mapping[str, str] | None = None) 
         micro_batches=flags.has(words, "--enable-dbo"),
         names=frozenset(flag.name for flag in flags.given(words)),
     )
+
+
+def _full(words: Sequence[str]) -> list[str]:
+    """Spell out abbreviated flags that the planner looks at: vLLM's parser takes any unambiguous beginning."""
+    known = [name for names in _INTEGERS.values() for name in names if name.startswith("--")]
+    known += [*_OTHERS, *_UNCOUNTED]
+    spelled = list(words)
+    for flag in flags.given(words):
+        matches = [_SHORT[flag.name]] if flag.name in _SHORT else [name for name in known if name.startswith(flag.name)]
+        if flag.name not in known and len(matches) == 1:
+            _, equals, value = words[flag.start].partition("=")
+            spelled[flag.start] = f"{matches[0]}{equals}{value}"
+    return spelled
 
 
 def _as_words(keys: Mapping[str, str]) -> list[str]:
