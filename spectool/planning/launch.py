@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spectool.drafter.model import TITLES, Drafter
+from spectool.drafter.model import TITLES
 from spectool.errors import RefusedError, UsageError
 from spectool.planning.budget import Budget, Release, budget_faults, budget_notes, plan_budget
 from spectool.planning.command import Flag
@@ -17,7 +17,7 @@ from spectool.planning.memory import CASES, Case, Memory
 from spectool.planning.models import UnknownError
 from spectool.planning.own import Own
 from spectool.planning.parallel import candidates, obstacles
-from spectool.planning.parsers import parsers_for
+from spectool.planning.reasons import parser_flags, planned_flags
 
 # vLLM's newest model runner; P-EAGLE is what it does not run yet (config/vllm.py, use_v2_model_runner, 0.32 and 0.33).
 _RUNNERS = {
@@ -97,7 +97,7 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
         capacities = {case: fit.capacity(case, length) for case in CASES}
         if gpus.gpu.compute_capability[0] in _BLOCK_ASSUMED and subject.model.head_dim == 256:
             unknown.append("the KV block size: FlashAttention 4 takes 128 tokens for heads of 256; 16 was counted with")
-    parser_flags, parser_notes = _parsers(subject, own)
+    parsers, parser_notes = parser_flags(subject, own)
     runner, runner_reason = _RUNNERS[method]
     return LaunchPlan(
         gpus=gpus,
@@ -109,7 +109,7 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
         runner_reason=runner_reason,
         length=length,
         budget=budget,
-        flags=(*_flags(sizing, facts, ranks, length, limit), *parser_flags),
+        flags=(*planned_flags(sizing, facts, ranks, length, limit), *parsers),
         memory=memory,
         capacities=capacities,
         notes=(*notes, *parser_notes),
@@ -240,75 +240,3 @@ def _memory_alone(sizing: Sizing, ranks: int) -> Memory | None:
         return sizing.memory(ranks)
     except UnknownError:
         return None
-
-
-def _flags(sizing: Sizing, facts: Release, ranks: int, length: int | None, limit: int | None) -> list[Flag]:
-    """Return the flags of the plan that the user did not give."""
-    own, budget, drafter = sizing.own, sizing.budget, sizing.subject.drafter
-    found = []
-    if own.tensor_parallel is None and ranks > 1:
-        found.append(_flag("--tensor-parallel-size", ranks, *_parallel_reason(sizing.subject, ranks)))
-    if length is not None and own.length is None and "--max-model-len" not in own.names:
-        why = "the longest both models were made for" if length == limit else "the longest that surely fits in memory"
-        found.append(_flag("--max-model-len", length, why, "max_position_embeddings of both config.json"))
-    if own.sequences is None:
-        found.append(
-            _flag(
-                "--max-num-seqs",
-                budget.sequences,
-                "vLLM's own default on this GPU, stated since the memory below was counted with it",
-                f"vLLM {facts.version}: {facts.sources['defaults']}",
-            )
-        )
-    if own.batched_tokens is None:
-        found.append(_flag("--max-num-batched-tokens", budget.batched_tokens, *_budget_reason(sizing, facts, drafter)))
-    if own.utilization is None and own.kv_bytes is None:
-        found.append(
-            _flag(
-                "--gpu-memory-utilization",
-                facts.utilization,
-                f"vLLM {facts.version}'s own default, stated since the memory below was counted with it",
-                facts.sources["utilization"],
-            )
-        )
-    return found
-
-
-def _parallel_reason(subject: Subject, ranks: int) -> tuple[str, str]:
-    sizes = subject.drafter.dimensions
-    heads = f"({subject.model.heads}/{subject.model.kv_heads} and {sizes.num_heads}/{sizes.num_kv_heads})"
-    return (
-        f"one rank on each GPU; {ranks} divides the heads of both models {heads}",
-        "vllm/config/model.py, verify_with_parallel_config; the attention layers of both models",
-    )
-
-
-def _budget_reason(sizing: Sizing, facts: Release, drafter: Drafter) -> tuple[str, str]:
-    budget = sizing.budget
-    floor = 0 if sizing.own.language_only else sizing.subject.model.batch_floor
-    default = facts.batch_defaults(sizing.gpu)[0]
-    each = max(budget.per_request, budget.lookahead)
-    text = f"{budget.sequences} requests x {each} tokens each while drafting K {sizing.subject.k}"
-    if floor > max(default, budget.wanted):
-        text = f"one multimodal item of {floor} tokens must fit in a batch"
-    elif default >= budget.wanted:
-        text = f"vLLM's own default on this GPU; {text} fit in it"
-    return text, f"vLLM {facts.version}: {facts.sources['slots']}; vllm/config/vllm.py, num_lookahead_tokens"
-
-
-def _parsers(subject: Subject, own: Own) -> tuple[list[Flag], list[str]]:
-    found = parsers_for((subject.model.name, *subject.other_names))
-    flags: list[Flag] = []
-    notes: list[str] = []
-    if found is None:
-        return flags, notes
-    if found.reasoning and "--reasoning-parser" not in own.names:
-        why = f"{found.verifier} thinks before it answers; its thoughts come apart from the answer"
-        flags.append(_flag("--reasoning-parser", found.reasoning, why, found.source))
-    if found.tools and not {"--tool-call-parser", "--enable-auto-tool-choice"} & own.names:
-        notes.append(f"for tool calls: -- --enable-auto-tool-choice --tool-call-parser {found.tools} ({found.source})")
-    return flags, notes
-
-
-def _flag(name: str, value: object, reason: str, where: str) -> Flag:
-    return Flag((name, str(value)), reason, where)
