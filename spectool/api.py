@@ -16,12 +16,13 @@ from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.writer import WrittenFile
 from spectool.configuration.selection import EVERYTHING, Selection, Suppressed
 from spectool.dialects.catalogue import Dialect, dialect_named
-from spectool.dialects.detect import detect, matches
+from spectool.dialects.detect import detect
+from spectool.dialects.predicates import matches
 from spectool.dialects.read import read_drafter
 from spectool.dialects.record import Reading
 from spectool.dialects.view import View
 from spectool.drafter.compare import Row, side_by_side
-from spectool.engine.facts import EngineFacts, engine_facts
+from spectool.engine.facts import EngineFacts, engine_facts, known_versions
 from spectool.engine.reading.read import read_engine
 from spectool.engine.reading.record import EngineReading
 from spectool.errors import RefusedError, UsageError
@@ -37,6 +38,7 @@ from spectool.report.places import place
 from spectool.rules.context import Context
 from spectool.rules.registry import Finding, Hit, Scope, Unknown, applicable, finding_of, rules, run_rules
 from spectool.tensors.execute import execute
+from spectool.tensors.quantised import quantised
 from spectool.writers.plan import OutputPlan
 from spectool.writers.speculators import write_speculators
 
@@ -140,17 +142,25 @@ def plan_conversion(
     facts = engine_facts(engine)
     answers = dict(settings or {})
     found = inspect(source, verifier=verifier, settings=answers, dialect=dialect)
+    refuse_variants(found)
     found.reading.require_answers()
     findings, unknowns = run_rules(_context(found, facts, engine=False), scopes=("trained",))
     _refuse(found.view.name, findings)
-    refuse_variants(found)
     name = _verifier_name(answers, verifier)
     loaded = found.verifier.view if found.verifier else None
-    output = write_speculators(found.view, found.reading, verifier=loaded, verifier_name=name)
+    output = write_speculators(
+        found.view,
+        found.reading,
+        verifier=loaded,
+        verifier_name=name,
+        verifier_tensors=found.verifier.tensors if found.verifier else None,
+    )
     planned = _planned(found, output)
     after, _ = run_rules(_context(planned, facts))
     _refuse(f"the converted {found.view.name}", after)
-    _require_equal(found, planned, facts)
+    _require_equal(output, planned, facts)
+    if output.carrier:
+        output = replace(output, notes=(*output.notes, _since(output, planned)))
     notes = tuple(finding for finding in (*findings, *after) if finding.severity != "error")
     return ConversionPlan(found, output, facts, name, answers, notes, tuple(unknowns))
 
@@ -179,6 +189,7 @@ def convert(
         plan.inspection.reading,
         out,
         verifier_name=plan.verifier_name,
+        verifier_tensors=plan.inspection.verifier.tensors if plan.inspection.verifier else None,
         engine_version=plan.facts.version,
         answers=plan.answers,
         shard_bytes=shard_bytes,
@@ -298,10 +309,14 @@ def describe(drafter: str, verifier: str | None = None, settings: Mapping[str, A
 
 
 def refuse_variants(found: Inspection) -> None:
-    """Raise for the variants that a dialect file refuses by name."""
+    """Raise for the variants that a dialect file refuses by name, and for quantised weights."""
+    method = quantised(found.view)
+    if method is not None:
+        message = f"{found.view.name}: the weights are quantised ({method}), which spectool does not convert"
+        raise RefusedError(message, hint=rules()["QNT001"].fix, code="QNT001")
     for variant in found.dialect.file.refuse:
         if matches(variant.when, found.view):
-            raise RefusedError(f"{found.view.name}: {variant.why}", code=variant.code)
+            raise RefusedError(f"{found.view.name}: {variant.why}", hint=variant.instead or None, code=variant.code)
 
 
 def _context(found: Inspection, facts: EngineFacts, *, engine: bool = True) -> Context:
@@ -331,17 +346,25 @@ def _planned(found: Inspection, output: OutputPlan) -> Inspection:
     return Inspection(found.source, view, dialect, reading, found.verifier)
 
 
-def _require_equal(found: Inspection, planned: Inspection, facts: EngineFacts) -> None:
-    """Hold the engine's reading of the planned output against the trainer's reading of the source."""
-    engine = _context(planned, facts).engine
+def _require_equal(output: OutputPlan, planned: Inspection, facts: EngineFacts) -> None:
+    """Hold the engine's reading of the planned output against the trainer's reading of the source, as written."""
+    engine, name = _context(planned, facts).engine, planned.view.name
     if engine.drafter is None:
-        raise RefusedError(f"{facts.title} would refuse the converted {found.view.name}: {engine.refusals[0].message}")
-    # As written: vLLM sorts the aux layers, and the writer moved fc's column blocks with them.
-    ordered = replace(found.reading.drafter, aux_layers=tuple(sorted(found.reading.drafter.aux_layers or ())))
-    wrong = [row for row in side_by_side(ordered, engine.drafter) if not row.equal]
+        raise RefusedError(f"{facts.title} would refuse the converted {name}: {engine.refusals[0].message}")
+    wrong = [row for row in side_by_side(output.drafter, engine.drafter) if not row.equal]
     if wrong:
         lines = "; ".join(f"{row.label}: trained as {row.trained}, {facts.title} would run {row.run}" for row in wrong)
-        raise RefusedError(f"Speculators cannot hold {found.view.name} exactly for {facts.title}: {lines}")
+        raise RefusedError(f"Speculators cannot hold {name} exactly for {facts.title}: {lines}")
+
+
+def _since(output: OutputPlan, planned: Inspection) -> str:
+    """Say from which vLLM on the planned folder is read as the drafter was trained, by the releases' sources."""
+    good: list[str] = []
+    for version in known_versions():
+        engine = _context(planned, engine_facts(version)).engine
+        equal = engine.drafter is not None and all(row.equal for row in side_by_side(output.drafter, engine.drafter))
+        good = [*good, version] if equal and not engine.refusals else []
+    return f"by their sources vLLM {good[0]} and later read it so" if good else "the newest vLLM does not read it so"
 
 
 def _refuse(what: str, findings: list[Finding]) -> None:

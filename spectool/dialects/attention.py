@@ -22,7 +22,7 @@ def read_attention(
     `layer_types` is held against the number of layers the config declares: which tensors exist is another rule's
     business.
     """
-    kinds = decoder.get("layer_types")
+    kinds = decoder.get("layer_types") if policy.layer_types == "read" else None
     if kinds is None:
         kinds = [FULL] * layers
     elif not isinstance(kinds, list) or any(kind not in (SLIDING, FULL) for kind in kinds):
@@ -31,7 +31,11 @@ def read_attention(
     elif len(kinds) != declared:
         detail = f"layer_types has {len(kinds)} entries for {declared} layers"
         resolver.gaps.append(Gap("attention", "malformed", detail))
-    window = decoder.get("sliding_window")
+    forced = SLIDING not in kinds and any(lookup(resolver.config, flag) is True for flag in policy.all_sliding)
+    if forced:
+        kinds = [SLIDING] * len(kinds)
+    window = next((lookup(resolver.config, path) for path in policy.window if _stated(resolver, path)), None)
+    window = decoder.get("sliding_window") if window is None else window
     if SLIDING in kinds and not (is_int(window) and window > 0):
         resolver.gaps.append(
             Gap("attention", "missing", "layer_types has sliding_attention, but sliding_window is no number")
@@ -41,12 +45,18 @@ def read_attention(
     sliding_causal = policy.sliding == "causal" and not any(
         lookup(resolver.config, flag) is True for flag in policy.sliding_bidirectional
     )
+    if forced:
+        sliding_causal = policy.full == "causal"  # the flag narrows what a layer sees, it does not turn it causal
     trained = {FULL: Attention(None, policy.full == "causal"), SLIDING: Attention(window, sliding_causal)}
     if override is not None:
         trained = {kind: Attention(item.window, override) for kind, item in trained.items()}
     # A list of the wrong length is reported above; read as many layers as there are.
     padded = [*kinds, *[FULL] * layers][:layers]
     return tuple(trained[kind] for kind in padded)
+
+
+def _stated(resolver: Resolver, path: str) -> bool:
+    return lookup(resolver.config, path) is not MISSING
 
 
 def _override(policy: AttentionPolicy, resolver: Resolver) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spectool.dialects.record import Gap, Question
 from spectool.dialects.sources import Resolver
 from spectool.formats.dialect import AuxLayers
-from spectool.formats.lookup import is_int
+from spectool.formats.lookup import MISSING, is_int, lookup
 from spectool.formats.verifier import VerifierView
 
 
@@ -21,8 +21,20 @@ def read_aux_layers(source: AuxLayers, resolver: Resolver, verifier: VerifierVie
         where = resolver.evidence["aux_layers"].where
         resolver.gaps.append(Gap("aux_layers", "malformed", f"{where} is {stated!r}, not a list of layer ids"))
         return None
+    _check_other(source, stated, resolver)
     convention = resolver.settings.get("aux_layer_convention", source.convention)
     return tuple(item + 1 if convention == "output" else item for item in stated)
+
+
+def _check_other(source: AuxLayers, stated: list[int], resolver: Resolver) -> None:
+    """Note a gap where a key in the other convention names other layers."""
+    shift = 1 if source.convention == "output" else -1
+    for path in source.other:
+        theirs = lookup(resolver.config, path)
+        if theirs is not MISSING and theirs != [item + shift for item in stated]:
+            where = resolver.evidence["aux_layers"].where
+            detail = f"{where} {stated} and {path} {theirs} name different layers (they should differ by one)"
+            resolver.gaps.append(Gap("aux_layers", "conflict", detail))
 
 
 def _default(source: AuxLayers, resolver: Resolver, verifier: VerifierView | None) -> tuple[int, ...] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,17 +9,20 @@ from spectool.dialects.attention import read_attention
 from spectool.dialects.aux_layers import read_aux_layers
 from spectool.dialects.catalogue import Dialect
 from spectool.dialects.dimensions import declared_sizes, measured_sizes
+from spectool.dialects.heads import head_is_zero, read_heads
+from spectool.dialects.predicates import matches
 from spectool.dialects.record import Gap, Question, Reading
 from spectool.dialects.rope import read_rope
+from spectool.dialects.scales import embedding_scale
 from spectool.dialects.sources import Resolver
 from spectool.dialects.view import View
-from spectool.drafter.model import Confidence, Dimensions, Drafter, Markov, SlotLayout
+from spectool.drafter.model import Dimensions, Drafter, SlotLayout
 from spectool.formats.dialect import DialectFile
 from spectool.formats.lookup import MISSING, is_number, lookup
 from spectool.formats.verifier import VerifierView
 from spectool.tensors.placement import place
 
-UNSTATED = "unstated"  # a Markov head whose type the file does not say; rule HED002
+_SIZES = ("hidden_size", "intermediate_size", "num_layers", "num_heads", "num_kv_heads", "head_dim", "vocab_size")
 
 
 def read_drafter(
@@ -38,23 +39,15 @@ def read_drafter(
     placements = place(view.tensors, file)
     shapes = {target: item.shape(view.tensors[item.source].shape) for target, item in placements.placed.items()}
     declared = declared_sizes(decoder)
-    sizes = {**declared, **measured_sizes(shapes, declared)}
-    for name in (
-        "hidden_size",
-        "intermediate_size",
-        "num_layers",
-        "num_heads",
-        "num_kv_heads",
-        "head_dim",
-        "vocab_size",
-    ):
-        if name not in sizes:
-            resolver.gaps.append(Gap("dimensions", "missing", f"{name} stands neither in config.json nor in a tensor"))
-            sizes[name] = 0
+    sizes = _sizes({**declared, **measured_sizes(shapes, declared)}, file, resolver, verifier)
+    for item in file.assume:
+        if not any(matches(predicate, view) for predicate in item.unless):
+            resolver.assume(item.field, item.value, item.why)
     aux_layers = read_aux_layers(file.read.aux_layers, resolver, verifier)
     block = resolver.integer("block_size", file.read.block_size)
     slots, tokens = _slots(file, resolver, block)
-    markov, confidence = _heads(file, resolver)
+    zero = head_is_zero(view, {target: item.source for target, item in placements.placed.items()})
+    markov, confidence = read_heads(file, resolver, shapes, zero=zero)
     qk_norm = file.backbone.qk_norm == "always" or any(name.endswith("self_attn.q_norm.weight") for name in shapes)
     layers = sizes["num_layers"]
     attention = read_attention(decoder, file.attention, layers, declared.get("num_layers", layers), resolver)
@@ -77,8 +70,11 @@ def read_drafter(
         attention_bias="layers.0.self_attn.q_proj.bias" in shapes,
         mlp_bias="layers.0.mlp.gate_proj.bias" in shapes,
         sinks="layers.0.self_attn.attention_sink_bias" in shapes,
-        embedding_scale=_embedding_scale(file, resolver, sizes["hidden_size"], verifier),
+        embedding_scale=embedding_scale(
+            file.read.embedding_scale, resolver, sizes["hidden_size"], sizes["vocab_size"], verifier
+        ),
         logit_scale=resolver.number("logit_scale", file.read.logit_scale, 1.0),
+        value_scale=resolver.number("value_scale", file.read.value_scale, 1.0),
         markov=markov,
         confidence=confidence,
         max_position_embeddings=decoder.get("max_position_embeddings"),
@@ -96,6 +92,24 @@ def read_drafter(
         verifier_layers=resolver.integer("verifier_layers", file.read.verifier_layers),
         verifier_name=verifier_name if isinstance(verifier_name, str) else None,
     )
+
+
+def _sizes(
+    known: dict[str, int], file: DialectFile, resolver: Resolver, verifier: VerifierView | None
+) -> dict[str, int]:
+    """Return every size; one that stands nowhere is 0 and noted as a gap, or asked for where the verifier has it."""
+    source = file.read.vocab_size
+    if source is not None and source.default == "verifier" and "vocab_size" not in known:
+        if verifier is None:
+            why = "the file states no vocab_size; it is the verifier's, whose folder is needed (--verifier FOLDER)"
+            resolver.questions.append(Question("verifier", why))
+            return {**dict.fromkeys(_SIZES, 0), **known}
+        known["vocab_size"] = resolver.note("vocab_size", verifier.vocab_size, "verifier")
+    for name in _SIZES:
+        if name not in known:
+            resolver.gaps.append(Gap("dimensions", "missing", f"{name} stands neither in config.json nor in a tensor"))
+            known[name] = 0
+    return known
 
 
 def _decoder(view: View, file: DialectFile, resolver: Resolver) -> Mapping[str, Any]:
@@ -133,18 +147,6 @@ def _slots(file: DialectFile, resolver: Resolver, block: int | None) -> tuple[Sl
     return slots, tokens
 
 
-def _heads(file: DialectFile, resolver: Resolver) -> tuple[Markov | None, Confidence | None]:
-    markov = None
-    if file.read.markov_rank is not None:
-        rank = resolver.integer("markov_rank", file.read.markov_rank)
-        kind = resolver.value("markov_type", file.read.markov_type)
-        markov = Markov(UNSTATED if kind is None else str(kind), rank) if rank is not None else None
-    confidence = None
-    if resolver.flag("confidence", file.read.confidence):
-        confidence = Confidence(resolver.flag("confidence_with_markov", file.read.confidence_with_markov))
-    return markov, confidence
-
-
 def _flag_or_tensor(
     file: DialectFile, resolver: Resolver, field: str, shapes: Mapping[str, tuple[int, ...]], tensor: str
 ) -> bool | None:
@@ -169,7 +171,7 @@ def _dimensions(
     draft_vocabulary = resolver.integer("draft_vocab_size", file.read.draft_vocab_size) or vocabulary
     target = resolver.integer("target_hidden_size", file.read.target_hidden_size)
     if target is None:
-        width = shapes.get("fc.weight", (0, 0))[-1]
+        width = (shapes.get("fc.weight") or (0,))[-1]
         of_verifier = verifier is not None and width == len(aux_layers or ()) * verifier.hidden_size
         target = verifier.hidden_size if verifier is not None and of_verifier else hidden
     return Dimensions(
@@ -185,32 +187,9 @@ def _dimensions(
     )
 
 
-def _embedding_scale(file: DialectFile, resolver: Resolver, hidden: int, verifier: VerifierView | None) -> float:
-    """Return the factor on the verifier's token embedding, by family where the file does not say.
-
-    Gemma multiplies by sqrt(hidden_size) rounded to bf16 (transformers `Gemma3TextScaledWordEmbedding`): 73.5 for 5376.
-    """
-    scale = resolver.number("embedding_scale", file.read.embedding_scale, 0.0)
-    source = file.read.embedding_scale
-    if scale or source is None or source.default != "verifier-family":
-        return scale or 1.0
-    if verifier is None or not str(verifier.model_type).startswith("gemma"):
-        return 1.0
-    scale = to_bf16(math.sqrt(hidden))
-    resolver.assume("embedding_scale", f"{scale:g}", "gemma verifiers scale their embedding; the file does not say so")
-    return scale
-
-
 def _epsilon(decoder: Mapping[str, Any], resolver: Resolver) -> float:
     value = decoder.get("rms_norm_eps")
     if is_number(value):
         return float(value)
     # The default of transformers' Qwen3Config and LlamaConfig, through which every trainer here goes.
     return float(resolver.note("rms_norm_eps", 1e-6, "absent"))
-
-
-def to_bf16(value: float) -> float:
-    """Round a positive number to the nearest bfloat16, ties to even."""
-    (bits,) = struct.unpack("<I", struct.pack("<f", value))
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return float(struct.unpack("<f", struct.pack("<I", rounded))[0])

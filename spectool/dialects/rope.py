@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,12 +68,43 @@ def read_rope(decoder: Mapping[str, Any], policy: RopePolicy, head_dim: int, res
     if not is_number(theta) or not theta > 0:
         resolver.gaps.append(Gap("rope", "malformed", f"rope_theta is {theta!r}, not a positive number"))
         return None
+    if policy.policy == "base-only" and scaling_of(keys):
+        resolver.assume("rope", "plain", f"the trainer takes rope_theta alone; {keys['rope_type']} is the verifier's")
+        keys = {"rope_theta": theta, "partial_rotary_factor": keys.get("partial_rotary_factor", 1.0)}
     width = _rotary_dim(keys, policy, head_dim, resolver)
     if width is None:
         return None
+    keys = _amplitude(keys, resolver)
     resolver.note("rope", keys, "rope_parameters" if decoder.get("rope_parameters") else "rope_theta")
     interleaved = decoder.get("is_neox_style") is False or decoder.get("rope_is_neox_style") is False
     return Rope(float(theta), width, scaling_of(keys), interleaved=interleaved)
+
+
+def _amplitude(keys: dict[str, Any], resolver: Resolver) -> dict[str, Any]:
+    """Settle yarn's factor on queries and keys where readers of `mscale` disagree.
+
+    transformers divides the two amplitudes (1.0 for equal ones); vLLM before 0.30 and vllm-ascend take
+    0.1 ln(factor) + 1 whatever the keys say. Which one the producer trained with no file tells.
+    """
+    if keys.get("rope_type") != "yarn" or not keys.get("mscale") or not keys.get("mscale_all_dim"):
+        return keys
+    stated = resolver.settings.get("rope.attention_factor", keys.get("attention_factor"))
+    if stated is None:
+        factor, scale, of_all = keys.get("factor"), keys["mscale"], keys["mscale_all_dim"]
+        if not (is_number(factor) and factor > 1 and is_number(scale) and is_number(of_all)):
+            return keys  # nothing to choose from: the decoder's own rules speak
+        ratio, plain = _mscale(factor, scale) / _mscale(factor, of_all), _mscale(factor, 1.0)
+        why = "yarn with mscale: transformers (and vLLM from 0.30 on) take the first value, vLLM before the second"
+        resolver.questions.append(Question("rope.attention_factor", why, (f"{ratio:.9g}", f"{plain:.9g}")))
+        return keys
+    if "attention_factor" not in keys:
+        resolver.assume("rope", f"attention_factor {stated:g}", "--set rope.attention_factor")
+    rest = {name: value for name, value in keys.items() if name not in {"mscale", "mscale_all_dim"}}
+    return {**rest, "attention_factor": float(stated)}
+
+
+def _mscale(factor: float, scale: float) -> float:
+    return 0.1 * scale * math.log(factor) + 1.0
 
 
 def _rotary_dim(keys: Mapping[str, Any], policy: RopePolicy, head_dim: int, resolver: Resolver) -> int | None:
@@ -84,7 +116,7 @@ def _rotary_dim(keys: Mapping[str, Any], policy: RopePolicy, head_dim: int, reso
     if "rope.partial" in resolver.settings:
         if partial != written:
             resolver.assume("rope", f"{partial:g}", f"--set rope.partial overrides partial_rotary_factor {written:g}")
-    elif policy.policy == "full-width" and partial != 1.0:
+    elif policy.policy != "as-written" and partial != 1.0:
         resolver.assume(
             "rope",
             "whole heads are rotated",

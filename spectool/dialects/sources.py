@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spectool.dialects.detect import as_text
+from spectool.dialects.predicates import as_text
 from spectool.dialects.record import Assumption, Evidence, Gap, Question
 from spectool.errors import UsageError
 from spectool.formats.dialect import Source
@@ -23,6 +23,10 @@ SETTINGS: dict[str, type] = {
     "causal": bool,
     "rope.partial": float,
     "rope.theta": float,
+    "rope.attention_factor": float,
+    "embedding_scale": float,
+    "logit_scale": float,
+    "value_scale": float,
 }
 
 

@@ -13,6 +13,8 @@ Method = Literal["peagle", "dflash", "dspark"]
 SlotLayout = Literal["anchor-first", "bonus-anchor"]
 METHODS: tuple[Method, ...] = ("peagle", "dflash", "dspark")
 
+ZERO = "zero"
+
 TITLES: dict[str, str] = {"peagle": "P-EAGLE", "dflash": "DFlash", "dspark": "DSpark"}
 
 
@@ -50,13 +52,16 @@ class Rope:
 
 @dataclass(frozen=True, slots=True)
 class Markov:
-    """DSpark's sequential head: `kind` vanilla, gated or rnn; `rank` of the low-rank transition bias."""
+    """DSpark's sequential head: `kind` vanilla, gated, rnn or zero; `rank` of the low-rank transition bias.
+
+    A `zero` head is a vanilla one whose weights are all zero: it is in the file and changes no logit.
+    """
 
     kind: str
     rank: int
 
     def __str__(self) -> str:
-        return f"{self.kind}, rank {self.rank}"
+        return "-" if self.kind == ZERO else f"{self.kind}, rank {self.rank}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,12 @@ class Drafter:
     markov: Markov | None = None
     confidence: Confidence | None = None
     max_position_embeddings: int | None = None
+
+    @property
+    def headless(self) -> bool:
+        """Whether nothing but the decoder makes the drafts: then DFlash and DSpark differ in `slots` alone."""
+        bare = self.markov is None or self.markov.kind == ZERO
+        return self.method != "peagle" and bare and self.confidence is None
 
     @property
     def most_tokens(self) -> int | None:

@@ -6,14 +6,39 @@ default, or a question to the user. Reading it is `spectool.dialects.read`; writ
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spectool.drafter.model import Method
 
-NamedDefault = Literal["eagle3-default", "from-block", "from-tokens", "from-tensors", "vocab-size", "verifier-family"]
+NamedDefault = Literal[
+    "eagle3-default",  # aux layers (2, n/2, n-3) of a verifier with n layers, as input ids
+    "from-block",  # K: the block, one less where slot 0 is given
+    "from-tokens",  # slot layout: the one in which K fills the block
+    "from-tensors",  # a head or norm is there where its tensors are
+    "vocab-size",  # the draft vocabulary is the whole one
+    "verifier",  # the verifier's; a question where it is not known
+    "verifier-family",  # gemma: bf16(sqrt(hidden size)), else 1
+]
 Direction = Literal["causal", "bidirectional"]
+
+
+KINDS = ("arch", "key", "tensor", "file")
+
+
+def check_predicates(*predicates: str) -> None:
+    """Raise ValueError for a predicate of an unknown kind or a pattern that does not compile."""
+    for predicate in predicates:
+        kind, _, rest = predicate.partition(":")
+        if kind not in KINDS or not rest:
+            raise ValueError(f"unknown predicate {predicate!r}: use {', '.join(f'{name}:' for name in KINDS)}")
+        if kind == "tensor":
+            try:
+                re.compile(rest)
+            except re.error as error:
+                raise ValueError(f"predicate {predicate!r}: {error}") from None
 
 
 class _Strict(BaseModel):
@@ -21,17 +46,21 @@ class _Strict(BaseModel):
 
 
 class Match(_Strict):
-    """Which folders this dialect is. Predicates: `arch:NAME`, `key:a.b`, `key:a.b=value`, `tensor:REGEX` (search)."""
+    """Which folders this dialect is.
 
-    all: tuple[str, ...] = Field(min_length=1, description="Every one must hold.")
+    Predicates: `arch:NAME`, `key:a.b` (present and not null), `key:a.b=value`, `tensor:REGEX` (search in the names),
+    `file:NAME` (a file beside the config).
+    """
+
+    all: tuple[str, ...] = Field(default=(), description="Every one must hold.")
+    any: tuple[str, ...] = Field(default=(), description="At least one must hold.")
     none: tuple[str, ...] = Field(default=(), description="None may hold.")
 
     @model_validator(mode="after")
     def _known_kinds(self) -> Match:
-        for predicate in (*self.all, *self.none):
-            kind, _, rest = predicate.partition(":")
-            if kind not in {"arch", "key", "tensor"} or not rest:
-                raise ValueError(f"unknown predicate {predicate!r}: use arch:, key: or tensor:")
+        if not self.all and not self.any:
+            raise ValueError("needs `all` or `any`: a dialect that matches everything is none")
+        check_predicates(*self.all, *self.any, *self.none)
         return self
 
 
@@ -54,6 +83,9 @@ class AuxLayers(Source):
     """Aux layers with the producer's numbering: `output` id t means after layer t, `input` id a = t + 1."""
 
     convention: Literal["output", "input"]
+    other: tuple[str, ...] = Field(
+        default=(), description="Keys with the same layers in the other convention; a disagreement is a fault."
+    )
 
 
 class Backbone(_Strict):
@@ -64,18 +96,31 @@ class Backbone(_Strict):
 
 
 class AttentionPolicy(_Strict):
-    """What the producer trains per layer type, and the keys that override it."""
+    """What the producer trains per layer type, and the keys that override it.
+
+    `all_sliding` and `window` are ModelOpt's: a flag that makes every layer slide where `layer_types` names no sliding
+    one (in the direction of `full`, unless a causal key speaks), and its own key for the width.
+    """
 
     full: Direction
     sliding: Direction
+    layer_types: Literal["read", "ignored"] = Field(
+        default="read", description="ignored: the list is the verifier's, the drafter's layers all attend fully."
+    )
+    all_sliding: tuple[str, ...] = Field(default=(), description="Flags that make every layer slide.")
+    window: tuple[str, ...] = Field(default=(), description="Keys for the width that go before sliding_window.")
     causal: tuple[str, ...] = Field(default=(), description="Keys that set causality for all layers.")
     sliding_bidirectional: tuple[str, ...] = Field(default=(), description="Flags that free the sliding layers.")
 
 
 class RopePolicy(_Strict):
-    """`full-width`: the producer's rotary class rotates whole heads whatever the file says; `as-written`: obeys it."""
+    """What the producer's rotary class takes from the file.
 
-    policy: Literal["full-width", "as-written"]
+    `as-written`: all of it. `full-width`: it rotates whole heads whatever partial_rotary_factor says. `base-only`:
+    whole heads by rope_theta alone, any scaling in the file is the verifier's.
+    """
+
+    policy: Literal["full-width", "as-written", "base-only"]
 
 
 class TensorRule(_Strict):
@@ -83,7 +128,7 @@ class TensorRule(_Strict):
 
     from_: str = Field(alias="from", description="Regular expression, matched against the whole name.")
     op: Literal["keep", "rename", "drop", "reshape", "vocabulary"]
-    to: str = Field(default="", description="New name, with \\1 groups, for rename.")
+    to: str = Field(default="", description="New name, with \\1 groups, for rename and reshape.")
     to_shape: tuple[int, ...] = Field(default=(), description="New shape, -1 for the rest, for reshape.")
     why: str = Field(default="", description="Reason, for drop.")
 
@@ -104,6 +149,26 @@ class Refusal(_Strict):
     when: str = Field(description="A predicate, as in `match`.")
     code: str = Field(description="The rule that explains it.")
     why: str
+    instead: str = Field(default="", description="What to do with it: a command that serves it, or an engine.")
+
+    @model_validator(mode="after")
+    def _known_kind(self) -> Refusal:
+        check_predicates(self.when)
+        return self
+
+
+class Assumed(_Strict):
+    """Something no file of this producer says; recorded and printed unless a predicate of `unless` holds."""
+
+    field: str = Field(description="The field of `Drafter`.")
+    value: str
+    why: str
+    unless: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _known_kind(self) -> Assumed:
+        check_predicates(*self.unless)
+        return self
 
 
 class Fields(_Strict):
@@ -127,6 +192,8 @@ class Fields(_Strict):
     confidence_with_markov: Source | None = None
     embedding_scale: Source | None = None
     logit_scale: Source | None = None
+    value_scale: Source | None = None
+    vocab_size: Source | None = Field(default=None, description="Left out: the decoder's key, or the tensors.")
 
 
 class DialectFile(_Strict):
@@ -146,4 +213,5 @@ class DialectFile(_Strict):
     attention: AttentionPolicy
     rope: RopePolicy
     tensor: tuple[TensorRule, ...] = Field(min_length=1)
+    assume: tuple[Assumed, ...] = ()
     refuse: tuple[Refusal, ...] = ()

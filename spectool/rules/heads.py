@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spectool.dialects.read import UNSTATED
+from spectool.dialects.heads import UNSTATED
+from spectool.drafter.model import ZERO
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, engine_refuses
 from spectool.rules.registry import Hit, rule
@@ -29,7 +30,7 @@ def head_type(context: Context) -> Iterator[Hit]:
     """Looks at the type's name and at the tensors a gated or rnn head has."""
     markov = context.drafter.markov
     extra = sorted(name for name in context.view.tensors if any(part in name for part in _TYPED))
-    if markov is not None and markov.kind not in {"vanilla", UNSTATED}:
+    if markov is not None and markov.kind not in {"vanilla", ZERO, UNSTATED}:
         yield Hit(f"markov_head_type is {markov.kind}", trained=str(markov), run="vanilla")
     elif extra and markov is not None and markov.kind == "vanilla":
         yield Hit(f"{extra[0]} belongs to a gated or rnn Markov head, but the config says vanilla")
@@ -92,7 +93,7 @@ def confidence_differs(context: Context) -> Iterator[Hit]:
 def markov_differs(context: Context) -> Iterator[Hit]:
     """Fires on a rank that differs; the type is HED001's business."""
     markov = context.drafter.markov
-    if markov is not None and markov.kind == "vanilla":
+    if markov is None or markov.kind in {"vanilla", ZERO}:
         yield from differs(context, "markov", "the Markov head is not built as trained")
 
 

@@ -62,6 +62,21 @@ def hidden_missing(context: Context) -> Iterator[Hit]:
 
 
 @rule(
+    "MSK005",
+    "mask-embedding-file",
+    scope="engine",
+    summary="mask_embedding.pt beside the config holds the mask token's row, and is not read.",
+    why="vLLM's DFlash class puts it in the place of the verifier's row; its DSpark class ignores the file.",
+    fix="Serve the folder natively as DFlash (vLLM >= 0.25).",
+    references=("vLLM 0.33 model_executor/models/qwen3_dflash.py mask_embedding",),
+)
+def embedding_file(context: Context) -> Iterator[Hit]:
+    """Fires for DSpark only: vLLM's other classes read the file, or have none."""
+    if context.method == "dspark" and "mask_embedding.pt" in context.view.side_files:
+        yield Hit(f"{context.facts.title} does not read mask_embedding.pt for DSpark")
+
+
+@rule(
     "MSK004",
     "mask-token-differs",
     scope="engine",

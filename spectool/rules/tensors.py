@@ -7,14 +7,38 @@ from collections.abc import Iterator
 from spectool.drafter.inventory import inventory
 from spectool.rules.context import Context
 from spectool.rules.registry import Hit, rule
+from spectool.tensors.quantised import quantised
 
 _LOADER = "vLLM 0.33 model_executor/model_loader/default_loader.py: draft classes return None, so nothing is checked"
 _SHOWN = 5
+_MARKOV = "markov_head.markov_w1.weight"
 
 
 def _some(names: list[str]) -> str:
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest
+
+
+@rule(
+    "QNT001",
+    "quantised-weights",
+    severity="warning",
+    summary="The drafter's weights are quantised.",
+    why=(
+        "Which module a quantisation names, and where an engine looks for its settings, depends on the layout; a "
+        "renamed or moved tensor loses its scale. spectool does not carry it over, nor does it check it."
+    ),
+    fix=(
+        "Convert the bf16 original and quantise the result, or serve the folder as it is: vLLM >= 0.32 runs compressed-"
+        "tensors and ModelOpt drafters natively. MLX files run in MLX only."
+    ),
+    references=("vLLM 0.33 model_executor/models/utils.py get_draft_quant_config", "mlx-lm quantize: scales, biases"),
+)
+def weights_quantised(context: Context) -> Iterator[Hit]:
+    """Looks at the config, the side file and the names of the tensors."""
+    method = quantised(context.view)
+    if method is not None:
+        yield Hit(f"the weights are quantised ({method})")
 
 
 @rule(
@@ -30,7 +54,7 @@ def missing(context: Context) -> Iterator[Hit]:
     if not context.view.tensors:
         yield Hit("the folder has no weights")
         return
-    if not context.sized:
+    if not context.sized or quantised(context.view):  # rule QNT001
         return
     expected = inventory(context.drafter)
     gone = [name for name, item in expected.items() if not item.optional and name not in context.shapes]
@@ -52,7 +76,7 @@ def missing(context: Context) -> Iterator[Hit]:
 )
 def unknown(context: Context) -> Iterator[Hit]:
     """Holds the inventory against the file."""
-    if not context.sized:
+    if not context.sized or quantised(context.view):  # rule QNT001
         return
     expected = inventory(context.drafter)
     training = {"t2d", "d2t"}  # rule VOC002
@@ -78,14 +102,14 @@ def unknown(context: Context) -> Iterator[Hit]:
 )
 def shape(context: Context) -> Iterator[Hit]:
     """Compares shapes; fc and what follows from it are rule AUX004's business."""
-    if not context.sized:
+    if not context.sized or quantised(context.view):  # rule QNT001
         return
     of_aux = {"fc.weight", "mask_hidden", "input_norm.weight"}
-    of_markov = {"markov_head.markov_w1.weight", "markov_head.markov_w2.weight", "confidence_head.proj.weight"}
-    width = context.shapes.get("fc.weight", (0, 0))[-1]
+    of_markov = {_MARKOV, "markov_head.markov_w2.weight", "confidence_head.proj.weight"}
+    width = (context.shapes.get("fc.weight") or (0,))[-1]
     aux_wrong = width != len(context.drafter.aux_layers or ()) * context.drafter.dimensions.target_hidden_size
     markov = context.drafter.markov
-    rank_wrong = markov is not None and context.shapes.get("markov_head.markov_w1.weight", (0, 0))[-1] != markov.rank
+    rank_wrong = markov is not None and (context.shapes.get(_MARKOV) or (0,))[-1] != markov.rank
     wrong = []
     for name, item in inventory(context.drafter).items():
         found = context.shapes.get(name)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spectool import __version__
-from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns
+from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns, Zeros, scaled_bf16
 from spectool.checkpoint.folder import Checkpoint
+from spectool.checkpoint.header import DTYPE_BITS, TensorInfo
 from spectool.checkpoint.writer import OutputTensor, WrittenFile, write_checkpoint
 from spectool.dialects.record import Reading
 from spectool.formats import provenance as record
@@ -22,10 +24,15 @@ def dump_json(document: object) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def content_of(tensor: PlannedTensor, source: Checkpoint) -> Content:
+def content_of(tensor: PlannedTensor, source: Checkpoint, verifier: Mapping[str, TensorInfo] | None = None) -> Content:
     """Return where a tensor's bytes come from."""
     if tensor.data is not None:
         return Inline(tensor.data)
+    if tensor.origin == "zeros":
+        return Zeros(math.prod(tensor.shape) * DTYPE_BITS[tensor.dtype] // 8)
+    if tensor.origin == "verifier":
+        borrowed = (verifier or {})[tensor.source]
+        return scaled_bf16(borrowed.file, borrowed.start, borrowed.nbytes, tensor.scale)
     info = source.tensors[tensor.source]
     if tensor.order is None:
         return FileRange(info.file, info.start, info.nbytes)
@@ -46,6 +53,7 @@ def execute(
     out: Path,
     *,
     verifier_name: str,
+    verifier_tensors: Mapping[str, TensorInfo] | None = None,
     engine_version: str,
     answers: Mapping[str, Any],
     shard_bytes: int,
@@ -59,7 +67,10 @@ def execute(
         OutputError: the folder exists already, or could not be written.
 
     """
-    outputs = [OutputTensor(item.name, item.dtype, item.shape, content_of(item, source)) for item in plan.tensors]
+    outputs = [
+        OutputTensor(item.name, item.dtype, item.shape, content_of(item, source, verifier_tensors))
+        for item in plan.tensors
+    ]
 
     def finish(files: Sequence[WrittenFile]) -> Mapping[str, bytes]:
         document = provenance(

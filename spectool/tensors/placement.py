@@ -61,7 +61,7 @@ def place(names: Iterable[str], dialect: DialectFile) -> Placements:
         if rule.op == "drop":
             dropped[name] = rule.why
             continue
-        target = match.expand(rule.to) if rule.op == "rename" else name
+        target = match.expand(rule.to) if rule.to else name
         if target in placed:
             collisions.append((placed[target].source, name, target))
             continue

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from spectool.dialects.view import Spec, View
+from spectool.drafter.model import Drafter
+
+Origin = Literal["source", "zeros", "verifier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,8 @@ class PlannedTensor:
     """One output tensor and where its bytes come from.
 
     `order` lists, per output column block, the input block it is taken from (None: bytes are copied as they are);
-    `data` replaces the source's bytes where they are small and computed.
+    `data` replaces the source's bytes where they are small and computed. `origin` zeros: no source, `source` is empty;
+    verifier: `source` is one of its tensors, whose bf16 values are multiplied by `scale`.
     """
 
     name: str
@@ -24,22 +28,29 @@ class PlannedTensor:
     operation: str
     order: tuple[int, ...] | None = None
     data: bytes | None = None
+    origin: Origin = "source"
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
 class OutputPlan:
     """What a writer intends.
 
+    `drafter` is the source's as it stands in the output: aux layers ascending, a scale that went into a tensor at 1.
     `settled` holds facts of training that the output format cannot say (keys of `--set`): the record carries them, so
-    that a later reading of the output need not ask.
+    that a later reading of the output need not ask. `carrier`: the drafter is held by another method's kind.
     """
 
+    drafter: Drafter
     config: Mapping[str, Any]
     tensors: tuple[PlannedTensor, ...]
     dropped: Mapping[str, str]
     settled: Mapping[str, Any]
     notes: tuple[str, ...]
+    carrier: bool = False
 
     def view(self, name: str) -> View:
         """Return the planned folder as readings see it."""
-        return View(name, self.config, {item.name: Spec(item.dtype, item.shape) for item in self.tensors})
+        specs = {item.name: Spec(item.dtype, item.shape) for item in self.tensors}
+        zeros = frozenset(item.name for item in self.tensors if item.origin == "zeros")
+        return View(name, self.config, specs, zeros=zeros)

@@ -32,7 +32,10 @@ def flat_config(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
         EngineRefusedError: vLLM raises while it reads the configuration.
 
     """
-    return _from_speculators(config, facts) if is_speculators(config) else _from_native(config)
+    # HFConfigParser looks at model_type first. With one, a file that also holds a flat copy is read as that copy alone;
+    # one that does not is refused below, with the reason.
+    flat_copy = "hidden_size" in config and config.get("model_type", "speculators") != "speculators"
+    return _from_native(config) if flat_copy or not is_speculators(config) else _from_speculators(config, facts)
 
 
 def _from_speculators(config: Mapping[str, Any], facts: EngineFacts) -> Flat:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spectool.dialects.heads import MARKOV
 from spectool.dialects.view import View
-from spectool.drafter.model import Confidence, Drafter, Markov, Method, SlotLayout
+from spectool.drafter.model import ZERO, Confidence, Drafter, Markov, Method, SlotLayout
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading import decoder
 from spectool.engine.reading.common import Request, aux_layers, mask_token
@@ -74,8 +75,9 @@ def _dspark(request: Request) -> Drafter:
         name.startswith("confidence_head") for name in request.view.tensors
     ):
         confidence = Confidence(bool(flat.get("confidence_head_with_markov", False)))
-    # vLLM builds the vanilla head whatever markov_head_type says.
-    return replace(drafter, markov=Markov("vanilla", int(rank)), confidence=confidence)
+    # vLLM builds the vanilla head whatever markov_head_type says; one of zeros changes no logit.
+    kind = ZERO if all(request.view.is_zero(name) for name in MARKOV) else "vanilla"
+    return replace(drafter, markov=Markov(kind, int(rank)), confidence=confidence)
 
 
 def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter:

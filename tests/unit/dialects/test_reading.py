@@ -134,7 +134,7 @@ def test_gemma_scales_the_embedding_by_a_rounded_root() -> None:
     [
         ({"speculators_model_type": "eagle3"}, [], "CFG001", "EAGLE-3"),
         ({"architectures": ["LlamaForCausalLM"]}, ["midlayer.hidden_norm.weight"], "MSK003", "mask_hidden"),
-        ({"architectures": ["Gemma4DSparkModel"]}, [], "CFG001", "natively"),
+        ({"architectures": ["Gemma4DSparkModel"]}, [], "CFG001", "gemma's own backbone"),
         ({"architectures": ["LlamaForCausalLM"]}, ["model.layers.0.mlp.up_proj.weight"], "CFG001", "no drafter layout"),
     ],
 )

@@ -109,7 +109,15 @@ def test_name_that_is_no_hub_id_is_a_note(tmp_path: Path, converted: Callable[[s
 
 def test_what_cannot_be_checked_is_said() -> None:
     report = api.validate(str(PAIRS / "peagle-native"))
-    assert {unknown.code for unknown in report.unknowns} == {"AUX001", "SLT002", "VER001", "VER003", "VOC001", "CFG005", "LEN001"}
+    assert {unknown.code for unknown in report.unknowns} == {
+        "AUX001",
+        "SLT002",
+        "VER001",
+        "VER003",
+        "VOC001",
+        "CFG005",
+        "LEN001",
+    }
 
 
 def lengths(engine: str, ours: int, theirs: int, method: str, tmp_path: Path, rope: str = "default") -> list[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import drafters
 import pytest
-from drafters import Size
+from drafters import Size, Spec
 from readings import trained, written
 
-from spectool.errors import RefusedError
+from spectool.drafter.model import Attention
+from spectool.errors import RefusedError, UsageError
+from spectool.writers.speculators import write_speculators
 
 LAYER = "transformer_layer_config"
 
@@ -88,19 +91,102 @@ def test_causality_of_dflash(
     assert plan.settled == settled
 
 
-def test_mixed_layers_are_refused_rather_than_flattened() -> None:
-    size = Size(extra={"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 64})
-    with pytest.raises(RefusedError, match="mixes causal and bidirectional"):
-        written(drafters.zlab(size), drafters.verifier(size))
-    plan = written(drafters.deepspec(size), drafters.verifier(size))  # DSpark goes by layer_types
+MIXED = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 64}
+
+
+def test_mixed_layers_are_carried_as_dspark() -> None:
+    size = Size(block=8, extra=MIXED, vocab=128, draft_vocab=128)
+    plan = written(drafters.zlab(size), drafters.verifier(size))
+    config = plan.config
+    assert plan.carrier
+    assert (config["speculators_model_type"], config["architectures"]) == ("dspark", ["DSparkDraftModel"])
+    assert config["speculators_config"]["algorithm"] == "dspark"
+    assert (config["sample_from_anchor"], config["block_size"], tokens(config)) == (False, 8, 7)
+    assert (config["markov_head_type"], config["markov_rank"], config["enable_confidence_head"]) == (
+        "vanilla",
+        16,
+        False,
+    )
+    assert config[LAYER]["layer_types"] == ["sliding_attention", "full_attention"]
+    assert not {"is_causal", "dflash_config"} & set(config[LAYER])  # vLLM's default by layer type is the trained one
+    heads = {item.name: (item.shape, item.dtype, item.origin) for item in plan.tensors if "markov" in item.name}
+    assert heads == {
+        "markov_head.markov_w1.weight": ((128, 16), "BF16", "zeros"),
+        "markov_head.markov_w2.weight": ((128, 16), "BF16", "zeros"),
+    }
+    text = "\n".join(plan.notes)
+    assert "causal and bidirectional layers side by side" in text
+    assert "0.00819 MB" in text  # 2 x 128 x 16 x 2 bytes
+    assert "runner V2" in text
+    assert "no run on a GPU" in text
+
+
+def test_dspark_holds_mixed_layers_itself() -> None:
+    size = Size(extra=MIXED)
+    plan = written(drafters.deepspec(size), drafters.verifier(size))
+    assert not plan.carrier
     assert plan.config[LAYER]["layer_types"] == ["sliding_attention", "full_attention"]
 
 
-def test_scaled_embedding_is_refused() -> None:
-    size = Size()
-    with pytest.raises(RefusedError) as error:
-        written(drafters.zlab(size), drafters.verifier(size, model_type="gemma4_text"))
-    assert error.value.code == "EMB001"
+def test_windows_alone_need_no_carrier() -> None:
+    size = Size(extra=MIXED)
+    plan = written(drafters.zlab(size, is_causal=False), drafters.verifier(size))
+    assert plan.config["speculators_model_type"] == "dflash"
+
+
+def test_bidirectional_sliding_beside_causal_full_layers_is_refused() -> None:
+    size = Size(extra=MIXED)
+    view, verifier = drafters.zlab(size), drafters.verifier(size)
+    reading = trained(view, verifier)
+    attention = (Attention(64, causal=False), Attention(None, causal=True))
+    odd = replace(reading, drafter=replace(reading.drafter, attention=attention))
+    with pytest.raises(RefusedError, match="bidirectional sliding layers beside causal full ones"):
+        write_speculators(view, odd, verifier=verifier, verifier_name="org/verifier")
+
+
+def test_a_logit_scale_is_kept_where_no_bias_would_be_scaled_with_it() -> None:
+    for extra, kind in (({}, "dflash"), (MIXED, "dspark")):
+        size = Size(extra=extra)
+        plan = written(drafters.zlab(size, output_multiplier=0.25), drafters.verifier(size))
+        assert (plan.config["speculators_model_type"], plan.config[LAYER]["logit_scale"]) == (kind, 0.25)
+        assert plan.settled == {"logit_scale": 0.25}
+
+
+GEMMA = Size(hidden=32, vocab=128)  # sqrt(32) = 5.657, as bf16 5.65625
+
+
+def gemma_embedding(name: str, dtype: str = "BF16", rows: int = 128) -> dict[str, Spec]:
+    return {name: Spec(dtype, (rows, 32)), "model.layers.0.mlp.up_proj.weight": Spec("BF16", (64, 32))}
+
+
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.language_model.embed_tokens.weight"])
+def test_a_scaled_embedding_is_shipped(name: str) -> None:
+    view, verifier = drafters.zlab(GEMMA), drafters.verifier(GEMMA, model_type="gemma4_text")
+    plan = write_speculators(
+        view,
+        trained(view, verifier),
+        verifier=verifier,
+        verifier_name="org/verifier",
+        verifier_tensors=gemma_embedding(name),
+    )
+    item = next(item for item in plan.tensors if item.name == "embed_tokens.weight")
+    assert (item.source, item.origin, item.scale, item.shape) == (name, "verifier", 5.65625, (128, 32))
+    assert plan.drafter.embedding_scale == 1.0
+
+
+def test_a_scaled_embedding_needs_the_verifiers_weights() -> None:
+    view, verifier = drafters.zlab(GEMMA), drafters.verifier(GEMMA, model_type="gemma4_text")
+    reading = trained(view, verifier)
+    with pytest.raises(UsageError, match=r"times 5\.65625"):
+        write_speculators(view, reading, verifier=verifier, verifier_name="v")
+    for tensors in (
+        gemma_embedding("model.x.weight"),
+        gemma_embedding("embed_tokens.weight", "F16"),
+        gemma_embedding("embed_tokens.weight", rows=64),
+    ):
+        with pytest.raises(RefusedError) as error:
+            write_speculators(view, reading, verifier=verifier, verifier_name="v", verifier_tensors=tensors)
+        assert error.value.code == "VER004"
 
 
 def test_partial_rotary_that_was_trained_is_written_and_recorded() -> None:

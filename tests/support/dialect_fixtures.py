@@ -1,0 +1,325 @@
+"""A folder per dialect and generation, headers only: what each producer writes, in small numbers.
+
+Keys and names follow `facts/{dflash,dspark,peagle}.md`; each entry names what is special about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import drafters
+from drafters import Size, Spec
+
+from spectool.dialects.view import View
+from spectool.formats.verifier import VerifierView
+
+Shapes = dict[str, tuple[int, ...]]
+MIXED = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 64, "use_sliding_window": True}
+SLIDING = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 64}
+YARN = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 64, "rope_theta": 150000.0}
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """A folder, the dialect it is, and what a conversion needs besides."""
+
+    dialect: str
+    view: View
+    verifier: VerifierView
+    settings: dict[str, Any] = field(default_factory=dict)
+    verifier_tensors: dict[str, Spec] | None = None
+
+
+def rebuilt(view: View, name: str, change: Callable[[dict[str, Any], Shapes], None], *files: str) -> View:
+    """A view with config and shapes changed in place."""
+    config = {key: dict(value) if isinstance(value, dict) else value for key, value in view.config.items()}
+    shapes = {key: tuple(spec.shape) for key, spec in view.tensors.items()}
+    change(config, shapes)
+    dtypes = {"d2t": "I64", "t2d": "BOOL"}
+    tensors = {key: Spec(dtypes.get(key, "BF16"), shape) for key, shape in shapes.items()}
+    return View(name, config, tensors, side_files=files)
+
+
+def rename(shapes: Shapes, *pairs: tuple[str, str]) -> None:
+    """Rename tensors by prefix, first match wins."""
+    for name in list(shapes):
+        for old, new in pairs:
+            if name.startswith(old):
+                shapes[new + name.removeprefix(old)] = shapes.pop(name)
+                break
+
+
+def without(config: dict[str, Any], *keys: str) -> None:
+    """Remove keys."""
+    for key in keys:
+        config.pop(key, None)
+
+
+def sinks(shapes: Shapes, size: Size) -> None:
+    """One sink per head and layer."""
+    shapes |= {f"layers.{layer}.self_attn.attention_sink_bias": (size.heads,) for layer in range(size.layers)}
+
+
+SIZE = Size()
+
+
+# --- DFlash
+
+
+def _nested(config: dict[str, Any], shapes: Shapes) -> None:
+    config["dflash_config"]["block_size"] = config.pop("block_size")
+
+
+def _gpt_oss(config: dict[str, Any], shapes: Shapes) -> None:
+    without(config, "rope_parameters")
+    config |= {"model_type": "gpt_oss", "rope_theta": 150000.0, "initial_context_length": 64}
+    config["rope_scaling"] = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 64}
+
+
+def _kimi(config: dict[str, Any], shapes: Shapes) -> None:
+    config["rope_parameters"] = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
+
+
+def _angelslim(config: dict[str, Any], shapes: Shapes) -> None:
+    config |= {"architectures": ["QwenDFlashDraftModel"], "num_anchors": 512, "loss_decay_gamma": 7.0}
+
+
+def _nemo(config: dict[str, Any], shapes: Shapes) -> None:
+    config["architectures"] = ["Qwen3DFlashDraftModel"]
+
+
+def _modelopt(config: dict[str, Any], shapes: Shapes) -> None:
+    config["layer_types"] = ["full_attention"] * 2
+    config["dflash_config"] |= {"causal": False, "use_swa": True, "swa_window_size": 32, "attention_sink_bias": True}
+    sinks(shapes, SIZE)
+
+
+def _nemotron_dflash(config: dict[str, Any], shapes: Shapes) -> None:
+    _modelopt(config, shapes)
+    config["dflash_config"] |= {"causal": True}
+    config |= {"has_embed_tokens": True, "has_lm_head": False, "eagle_aux_hidden_state_layer_ids": [1, 3, 5]}
+    shapes["embed_tokens.weight"] = (SIZE.vocab, SIZE.hidden)
+
+
+def _mimo(config: dict[str, Any], shapes: Shapes) -> None:
+    config["partial_rotary_factor"] = 0.5
+    config["dflash_config"] |= {"use_swa": True, "swa_window_size": 32, "block_size": 8}
+    config["dflash_config"] |= {"attention_value_scale": 0.612, "attention_sink_bias": True}
+    sinks(shapes, SIZE)
+
+
+def _torchspec(config: dict[str, Any], shapes: Shapes) -> None:
+    own = config.pop("dflash_config")
+    without(config, "block_size", "head_dim")
+    config |= {**own, "model_type": "dflash", "target_hidden_size": 32, "target_num_hidden_layers": 8}
+    config["num_target_layers"] = 3  # the number of aux layers here
+    rename(shapes, ("fc.", "context_proj."), ("hidden_norm.", "context_norm."), ("norm.", "final_norm."))
+    shapes["embed_tokens.weight"] = (SIZE.vocab, SIZE.hidden)
+
+
+def _muse(config: dict[str, Any], shapes: Shapes) -> None:
+    config |= config.pop("dflash_config")
+    without(config, "vocab_size", "hidden_act")
+    config |= {"architectures": ["MuseGlimmerAssistantModel"], "model_type": "muse_glimmer_assistant", **SLIDING}
+    rename(shapes, ("fc.", "encoder.fc."), ("hidden_norm.", "encoder.output_norm_enc."))
+
+
+def zlab(name: str, change: Callable[[dict[str, Any], Shapes], None] | None = None, **size: Any) -> View:
+    """A z-lab folder, changed."""
+    return rebuilt(drafters.zlab(Size(**size)), name, change or (lambda config, shapes: None))
+
+
+GEMMA_EMBEDDING = {"model.language_model.embed_tokens.weight": Spec("BF16", (128, 32))}
+DFLASH: dict[str, Fixture] = {
+    "dflash-zlab-early": Fixture("dflash-zlab", zlab("early"), drafters.verifier(SIZE)),
+    "dflash-zlab-nested": Fixture("dflash-zlab", zlab("nested", _nested), drafters.verifier(SIZE)),
+    "dflash-zlab-mixed": Fixture("dflash-zlab", zlab("mixed", _nested, extra=MIXED), drafters.verifier(SIZE)),
+    "dflash-zlab-gptoss": Fixture("dflash-zlab", zlab("gptoss", _gpt_oss, biases=True), drafters.verifier(SIZE)),
+    "dflash-zlab-kimi": Fixture(
+        "dflash-zlab", zlab("kimi", _kimi), drafters.verifier(SIZE), {"rope.attention_factor": 1.0}
+    ),
+    "dflash-zlab-gemma": Fixture(
+        "dflash-zlab",
+        zlab("gemma", extra={**MIXED, "final_logit_softcapping": 30.0, "tie_word_embeddings": True}),
+        drafters.verifier(SIZE, model_type="gemma4", architectures=["Gemma4ForConditionalGeneration"]),
+        verifier_tensors=GEMMA_EMBEDDING,
+    ),
+    "dflash-zlab-last-layer": Fixture("dflash-zlab", zlab("last", taps=(2, 8)), drafters.verifier(SIZE)),
+    "dflash-zlab-unsorted": Fixture("dflash-zlab", zlab("unsorted", taps=(5, 1, 3)), drafters.verifier(SIZE)),
+    "dflash-angelslim": Fixture("dflash-zlab", zlab("angelslim", _angelslim), drafters.verifier(SIZE)),
+    "dflash-nemo": Fixture("dflash-nemo", zlab("nemo", _nemo), drafters.verifier(SIZE)),
+    "dflash-modelopt": Fixture("dflash-modelopt", zlab("modelopt", _modelopt), drafters.verifier(SIZE)),
+    "dflash-nemotron": Fixture("dflash-modelopt", zlab("nemotron", _nemotron_dflash), drafters.verifier(SIZE)),
+    "dflash-mimo": Fixture("dflash-mimo", zlab("mimo", _mimo), drafters.verifier(SIZE)),
+    "dflash-torchspec": Fixture(
+        "dflash-torchspec", zlab("torchspec", _torchspec), drafters.verifier(SIZE), {"block_size": 16}
+    ),
+    "dflash-muse": Fixture("dflash-muse", zlab("muse", _muse), drafters.verifier(SIZE)),
+}
+
+
+# --- DSpark
+
+HEADS = ("markov_rank", "markov_head_type", "enable_confidence_head", "confidence_head_with_markov")
+
+
+def _bare(config: dict[str, Any], shapes: Shapes) -> None:
+    without_tensors(shapes, "embed_tokens.weight", "lm_head.weight")
+
+
+def without_tensors(shapes: Shapes, *names: str) -> None:
+    """Remove tensors."""
+    for name in names:
+        del shapes[name]
+
+
+def _headless(config: dict[str, Any], shapes: Shapes) -> None:
+    without(config, "markov_head_type", "confidence_head_with_markov")
+    config |= {"markov_rank": 0, "enable_confidence_head": False}
+    without_tensors(shapes, *[name for name in shapes if name.startswith(("markov_head", "confidence_head"))])
+
+
+def _plain_qwen35(config: dict[str, Any], shapes: Shapes) -> None:
+    config |= {"architectures": ["Qwen35DSparkModel"], "model_type": "qwen3_5_text", "partial_rotary_factor": 0.25}
+
+
+def _specforge(config: dict[str, Any], shapes: Shapes) -> None:
+    own = {key: config.pop(key) for key in ("mask_token_id", "target_layer_ids", *HEADS)}
+    config |= {"architectures": ["DSparkDraftModel"], "rope_parameters": YARN}
+    config["dflash_config"] = {**own, "projector_type": "dspark", "attention_mode": "gqa"}
+    _bare(config, shapes)
+
+
+def _specforge_promoted(config: dict[str, Any], shapes: Shapes) -> None:
+    _specforge(config, shapes)
+    config |= {key: config["dflash_config"][key] for key in ("mask_token_id", "target_layer_ids", *HEADS)}
+
+
+def _specforge_early(config: dict[str, Any], shapes: Shapes) -> None:
+    _specforge(config, shapes)
+    rename(shapes, ("markov_head.", "logit_head.markov_head."), ("confidence_head.", "logit_head.confidence_head."))
+
+
+def _modelopt_dspark(config: dict[str, Any], shapes: Shapes) -> None:
+    own = {key: config.pop(key) for key in ("mask_token_id", "target_layer_ids", "markov_rank", "markov_head_type")}
+    without(config, *HEADS)
+    config["architectures"] = ["DFlashDraftModel"]
+    config["dflash_config"] = {**own, "projector_type": "dspark", "shift_label": True, "causal": False}
+    config["dflash_config"] |= {"use_confidence_head": True}
+    _bare(config, shapes)
+    rename(shapes, ("markov_head.", ""), ("confidence_head.proj.", "confidence_proj."))
+
+
+def _nemotron(config: dict[str, Any], shapes: Shapes) -> None:
+    own = {"mask_token_id": 127, "target_layer_ids": [0, 2, 4], "use_swa": True, "swa_window_size": 32}
+    config["dflash_config"] = {**own, "attention_sink_bias": True, "causal": True, "sample_from_anchor": False}
+    config |= {"dspark_bonus_anchor": True, "sample_from_anchor": False, "pard_token": 127, "draft_vocab_size": None}
+    config |= {**SLIDING, "sliding_window": 32, "use_sliding_window": True, "rope_parameters": None}
+    config |= {"rope_theta": 10000.0, "eagle_aux_hidden_state_layer_ids": [1, 3, 5]}
+    without(config, "enable_confidence_head", "confidence_head_with_markov")
+    without_tensors(shapes, "lm_head.weight", "confidence_head.proj.weight", "confidence_head.proj.bias")
+    sinks(shapes, SIZE)
+
+
+def _lfm2(config: dict[str, Any], shapes: Shapes) -> None:
+    own = {key: config.pop(key) for key in ("mask_token_id", "target_layer_ids", "num_target_layers")}
+    config |= {"architectures": ["Lfm2DSparkDraftModel"], "dflash_config": own, "rope_is_neox_style": False}
+    _bare(config, shapes)
+
+
+def _dual(config: dict[str, Any], shapes: Shapes) -> None:
+    config |= {"speculators_model_type": "dspark", "speculators_config": None, "sample_from_anchor": True}
+    config |= {"aux_hidden_state_layer_ids": [1, 3, 5], "dspark_bonus_anchor": False}
+
+
+def _labelled(config: dict[str, Any], shapes: Shapes) -> None:
+    config["architectures"] = ["DFlashDraftModel"]
+
+
+def deepspec(name: str, change: Callable[[dict[str, Any], Shapes], None] | None = None, **size: Any) -> View:
+    """A DeepSpec folder, changed."""
+    return rebuilt(drafters.deepspec(Size(**size)), name, change or (lambda config, shapes: None))
+
+
+def _dspark(
+    dialect: str, name: str, change: Callable[[dict[str, Any], Shapes], None] | None = None, **size: Any
+) -> Fixture:
+    return Fixture(f"dspark-{dialect}", deepspec(name, change, **size), drafters.verifier(SIZE))
+
+
+DSPARK: dict[str, Fixture] = {
+    "dspark-deepspec": _dspark("deepspec", "deepspec"),
+    "dspark-deepspec-embedding-tap": _dspark("deepspec", "minus-one", taps=(0, 4, 6)),
+    "dspark-deepspec-community": _dspark("deepspec", "community", _bare, block=15),
+    "dspark-deepspec-dflash": _dspark("deepspec", "headless", _headless, block=7),
+    "dspark-deepspec-qwen35": _dspark("deepspec", "qwen35", _plain_qwen35),
+    "dspark-specforge": _dspark("specforge", "specforge", _specforge),
+    "dspark-specforge-promoted": _dspark("specforge", "promoted", _specforge_promoted),
+    "dspark-specforge-early": _dspark("specforge", "early", _specforge_early),
+    "dspark-modelopt": _dspark("modelopt", "modelopt", _modelopt_dspark),
+    "dspark-nemotron": _dspark("nemotron", "nemotron", _nemotron),
+    "dspark-lfm2": _dspark("lfm2", "lfm2", _lfm2, block=9),
+    "dspark-dual": _dspark("dual", "dual", _dual),
+    "dspark-labelled": Fixture(
+        "dspark-labelled", deepspec("labelled", _labelled), drafters.verifier(SIZE), {"slot_layout": "bonus-anchor"}
+    ),
+}
+
+
+# --- P-EAGLE
+
+
+def _specforge_peagle(config: dict[str, Any], shapes: Shapes) -> None:
+    without(config, "ptd_token_id", "eagle_config")
+    config |= {"architectures": ["PEagleDraftModel"], "norm_before_residual": False, "rope_parameters": YARN}
+    rename(shapes, ("midlayer.", "layers.0."))
+    shapes |= {"d2t": (SIZE.vocab,), "t2d": (SIZE.vocab,)}
+    shapes["mask_hidden"] = (1, 1, *shapes["mask_hidden"][1:])
+
+
+def _nemo_peagle(config: dict[str, Any], shapes: Shapes) -> None:
+    without(config, "ptd_token_id", "eagle_config")
+    config |= {"architectures": ["LlamaEagle3DraftModel"], "model_type": "gpt_oss", "parallel_drafting": True}
+    config |= {"mask_token_id": 127, "num_depths": 6, "target_hidden_size": 32, "fc_norm": False, **MIXED}
+    rename(shapes, ("midlayer.", "model.layers.0."), *((f"{part}.", f"model.{part}.") for part in ("layers", "fc")))
+    rename(shapes, ("norm.", "model.norm."), ("embed_tokens.", "model.embed_tokens."))
+
+
+def _verl(config: dict[str, Any], shapes: Shapes) -> None:
+    without(config, "ptd_token_id", "eagle_config")
+    config |= {"architectures": ["LlamaForCausalLMPeagle"], "model_type": "llama_peagle", "num_draft_layers": 2}
+    config |= {"mask_token_id": 127, "num_depths": 6, "parallel_drafting": True, "num_aux_hidden_states": 3}
+    rename(shapes, ("midlayer.", "layers.0."))
+    shapes |= {"d2t": (SIZE.vocab,), "t2d": (SIZE.vocab,)}
+
+
+def peagle(name: str, change: Callable[[dict[str, Any], Shapes], None] | None = None, **size: Any) -> View:
+    """A native P-EAGLE folder, changed. Default aux layers of eight verifier layers are 2, 4, 5."""
+    return rebuilt(drafters.peagle(Size(**size)), name, change or (lambda config, shapes: None))
+
+
+def speculators_prototype(config: dict[str, Any], shapes: Shapes) -> None:
+    """A Speculators P-EAGLE config as it was before its release."""
+    mask = config.pop("mask_token_id")
+    config |= {"ptd_token_id": mask, "para_depths": 5}
+    del config["speculators_config"]["proposal_methods"]
+
+
+K5 = {"speculative_tokens": 5}
+PEAGLE: dict[str, Fixture] = {
+    "peagle-vllm": Fixture("peagle-vllm", peagle("native"), drafters.verifier(SIZE), K5),
+    "peagle-vllm-qwen3": Fixture("peagle-vllm", peagle("qwen3", qk_norm=True), drafters.verifier(SIZE), K5),
+    "peagle-vllm-four": Fixture("peagle-vllm", peagle("four", taps=(1, 2, 4, 6)), drafters.verifier(SIZE), K5),
+    "peagle-specforge": Fixture(
+        "peagle-specforge",
+        peagle("specforge", _specforge_peagle),
+        drafters.verifier(SIZE),
+        {**K5, "mask_token_id": 127},
+    ),
+    "peagle-nemo": Fixture("peagle-nemo", peagle("nemo", _nemo_peagle, biases=True), drafters.verifier(SIZE)),
+    "peagle-verl": Fixture("peagle-verl", peagle("verl", _verl), drafters.verifier(SIZE)),
+}
+
+ALL: dict[str, Fixture] = {**DFLASH, **DSPARK, **PEAGLE}
