@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import drafters
-from drafters import Size
-from hypothesis import given
+from dialect_fixtures import ALL
+from drafters import Size, Spec
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from readings import run, trained, written
 
 from spectool.dialects.detect import candidates, detect
 from spectool.dialects.read import read_drafter
+from spectool.dialects.view import View
+from spectool.drafter.compare import differences
 from spectool.drafter.model import Drafter
+from spectool.writers.speculators import write_speculators
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512, "rope_theta": 5e5}
 
@@ -27,7 +33,9 @@ def sizes(draw: st.DrawFn) -> Size:
     if draw(st.booleans()):
         extra["rope_parameters"] = YARN
     if draw(st.booleans()):
-        extra |= {"layer_types": ["sliding_attention"] * layers, "sliding_window": 64, "use_sliding_window": True}
+        kinds = st.sampled_from(["sliding_attention", "full_attention"])
+        types = draw(st.lists(kinds, min_size=layers, max_size=layers))
+        extra |= {"layer_types": types, "sliding_window": 64, "use_sliding_window": True}
     return Size(
         layers=layers,
         hidden=draw(st.sampled_from([32, 48])),
@@ -51,7 +59,55 @@ def sizes(draw: st.DrawFn) -> Size:
     )
 
 
-MAKERS = {"dflash": drafters.zlab, "dspark": drafters.deepspec, "peagle": drafters.peagle}
+def headless(size: Size) -> View:
+    """DeepSpec's DFlash: DSpark's layout without its heads."""
+    view = drafters.deepspec(replace(size, confidence=False), markov_rank=0, markov_head_type=None)
+    tensors = {name: spec for name, spec in view.tensors.items() if "markov" not in name}
+    return View("headless", view.config, tensors)
+
+
+def mimo(size: Size) -> View:
+    """Values scaled, sinks: what only a carrier holds."""
+    return with_own(size, attention_value_scale=0.612)
+
+
+def modelopt(size: Size) -> View:
+    """One window for all layers, sinks."""
+    return with_own(size, use_swa=True, swa_window_size=32)
+
+
+def with_own(size: Size, **own: object) -> View:
+    view = drafters.zlab(size)
+    config = {**view.config, "dflash_config": {**view.config["dflash_config"], "attention_sink_bias": True, **own}}
+    sinks = {
+        f"layers.{layer}.self_attn.attention_sink_bias": Spec("BF16", (size.heads,)) for layer in range(size.layers)
+    }
+    return View("sinks", config, {**view.tensors, **sinks})
+
+
+def bonus(size: Size) -> View:
+    """DSpark with slot 0 given, as Nemotron stores it."""
+    return drafters.deepspec(size, dspark_bonus_anchor=True, sample_from_anchor=False)
+
+
+MAKERS: dict[str, Callable[[Size], View]] = {
+    "dflash": drafters.zlab,
+    "dspark": drafters.deepspec,
+    "peagle": drafters.peagle,
+    "headless": headless,
+    "mimo": mimo,
+    "modelopt": modelopt,
+    "bonus": bonus,
+}
+KINDS = {"headless": "dspark", "mimo": "dspark", "modelopt": "dflash", "bonus": "dspark"}
+
+
+def kind_of(size: Size, maker: str) -> str:
+    """The Speculators kind that holds the drafter: mixed causality and value scales need a carrier."""
+    kinds = set(size.extra.get("layer_types", ["full_attention"]))
+    if maker in {"dflash", "modelopt"} and len(kinds) > 1:
+        return "dspark"
+    return KINDS.get(maker, maker)
 
 
 def ascending(drafter: Drafter) -> Drafter:
@@ -60,43 +116,95 @@ def ascending(drafter: Drafter) -> Drafter:
 
 
 @given(sizes(), st.sampled_from(sorted(MAKERS)))
-def test_reading_what_was_written_gives_the_drafter_back(size: Size, method: str) -> None:
-    view, verifier = MAKERS[method](size), drafters.verifier(size)
+def test_reading_what_was_written_gives_the_drafter_back(size: Size, maker: str) -> None:
+    view, verifier = MAKERS[maker](size), drafters.verifier(size)
     source = trained(view, verifier, speculative_tokens=size.block - 1)
     plan = written(view, verifier, speculative_tokens=size.block - 1)
     output = plan.view("output")
     again = read_drafter(output, detect(output), verifier=verifier, settings=plan.settled)
     assert again.gaps == ()
-    assert again.drafter == ascending(source.drafter)
+    assert again.questions == ()
+    assert differences(ascending(source.drafter), again.drafter) == ()
+    if not plan.carrier:
+        assert again.drafter == ascending(source.drafter)
     engine = run(output, verifier)
     assert engine.refusals == ()
+    assert differences(ascending(source.drafter), engine.drafter) == ()
     # The engine has no block for P-EAGLE, and DFlash's is not read from a Speculators file.
-    assert replace(engine.drafter, block_size=source.drafter.block_size) == ascending(source.drafter)
+    assert (engine.drafter.speculative_tokens, engine.drafter.max_position_embeddings) == (
+        source.drafter.speculative_tokens,
+        source.drafter.max_position_embeddings,
+    )
 
 
 @given(sizes(), st.sampled_from(sorted(MAKERS)))
-def test_every_tensor_is_placed_once(size: Size, method: str) -> None:
-    view = MAKERS[method](size)
+def test_a_carrier_is_taken_only_where_it_is_needed(size: Size, maker: str) -> None:
+    plan = written(MAKERS[maker](size), drafters.verifier(size), speculative_tokens=3)
+    assert plan.config["speculators_model_type"] == kind_of(size, maker)
+    zeros = {tensor.name for tensor in plan.tensors if tensor.origin == "zeros"}
+    assert (
+        bool(zeros)
+        == plan.carrier
+        == (maker in {"headless", "mimo"} or kind_of(size, maker) != KINDS.get(maker, maker))
+    )
+    assert zeros <= {"markov_head.markov_w1.weight", "markov_head.markov_w2.weight"}
+
+
+@given(sizes(), st.sampled_from(sorted(MAKERS)))
+def test_every_tensor_is_placed_once(size: Size, maker: str) -> None:
+    view = MAKERS[maker](size)
     plan = written(view, drafters.verifier(size), speculative_tokens=3)
-    sources = [tensor.source for tensor in plan.tensors] + list(plan.dropped)
+    sources = [tensor.source for tensor in plan.tensors if tensor.origin == "source"] + list(plan.dropped)
     assert sorted(sources) == sorted(view.tensors)
     assert len({tensor.name for tensor in plan.tensors}) == len(plan.tensors)
 
 
 @given(sizes(), st.sampled_from(sorted(MAKERS)))
-def test_column_blocks_follow_their_aux_layers(size: Size, method: str) -> None:
-    plan = written(MAKERS[method](size), drafters.verifier(size), speculative_tokens=3)
+def test_column_blocks_follow_their_aux_layers(size: Size, maker: str) -> None:
+    plan = written(MAKERS[maker](size), drafters.verifier(size), speculative_tokens=3)
     fc = next(tensor for tensor in plan.tensors if tensor.name == "fc.weight")
     order = fc.order or tuple(range(len(size.taps)))
     assert [size.taps[block] for block in order] == sorted(size.taps)
-    if size.fc_norm and method == "peagle":
+    if size.fc_norm and maker == "peagle":
         norms = {tensor.name: tensor.source for tensor in plan.tensors if tensor.name.startswith("fc_norm.")}
         assert norms == {f"fc_norm.{place}.weight": f"fc_norm.{block}.weight" for place, block in enumerate(order)}
 
 
 @given(sizes(), st.sampled_from(sorted(MAKERS)))
-def test_exactly_one_dialect_matches(size: Size, method: str) -> None:
-    view = MAKERS[method](size)
+def test_exactly_one_dialect_matches(size: Size, maker: str) -> None:
+    view = MAKERS[maker](size)
     plan = written(view, drafters.verifier(size), speculative_tokens=3)
     assert len(candidates(view)) == 1
-    assert [item.file.dialect for item in candidates(plan.view("output"))] == [f"{method}-speculators"]
+    kind = plan.config["speculators_model_type"]
+    assert [item.file.dialect for item in candidates(plan.view("output"))] == [f"{kind}-speculators"]
+
+
+@given(st.sampled_from(sorted(ALL)), st.permutations(range(3)))
+def test_any_order_of_aux_layers_in_any_dialect(name: str, order: list[int]) -> None:
+    item = ALL[name]
+    config = reordered(dict(item.view.config), order)
+    assume(config is not None)
+    view = replace(item.view, config=config)
+    reading = read_drafter(view, detect(view), verifier=item.verifier, settings=item.settings)
+    assert reading.gaps == ()
+    plan = write_speculators(
+        view, reading, verifier=item.verifier, verifier_name="v", verifier_tensors=item.verifier_tensors
+    )
+    fc = next(tensor for tensor in plan.tensors if tensor.name == "fc.weight")
+    stated = reading.drafter.aux_layers
+    assert [stated[block] for block in fc.order or range(3)] == sorted(stated)
+    assert plan.drafter.aux_layers == tuple(sorted(stated))
+
+
+def reordered(config: dict[str, Any], order: list[int]) -> dict[str, Any] | None:
+    """Every list of aux layers in another order; None where the folder states none, or not three."""
+    lists = 0
+    for key, value in list(config.items()):
+        if isinstance(value, dict):
+            inner = reordered(dict(value), order)
+            lists += inner is not None
+            config[key] = inner or value
+        elif key.endswith("layer_ids") and isinstance(value, list) and len(value) == 3:
+            config[key] = [value[place] for place in order]
+            lists += 1
+    return config if lists else None
