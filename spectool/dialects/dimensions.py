@@ -10,6 +10,9 @@ from spectool.formats.lookup import is_int
 
 LAYER = re.compile(r"layers\.(\d+)\.")
 Shapes = Mapping[str, tuple[int, ...]]
+# Readings walk layers one by one; a number beyond this is a slip or an attack, not a drafter.
+MOST_LAYERS = 1000
+MOST_SIZE = 2**40
 
 # Our name -> the config's.
 DECLARED = {
@@ -28,7 +31,7 @@ def declared_sizes(decoder: Mapping[str, Any]) -> dict[str, int]:
     return {
         ours: decoder[theirs]
         for ours, theirs in DECLARED.items()
-        if is_int(decoder.get(theirs)) and decoder[theirs] > 0
+        if is_int(decoder.get(theirs)) and 0 < decoder[theirs] <= (MOST_LAYERS if ours == "num_layers" else MOST_SIZE)
     }
 
 

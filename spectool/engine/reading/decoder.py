@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spectool.dialects.dimensions import MOST_LAYERS, MOST_SIZE
 from spectool.dialects.rope import rope_keys, scaling_of
 from spectool.drafter.model import Attention, Dimensions, Rope
 from spectool.engine.facts import EngineFacts
@@ -15,22 +16,31 @@ SLIDING = "sliding_attention"
 def size(flat: Flat, key: str) -> int:
     """Return a size the model class cannot be built without."""
     value = flat.get(key)
-    if not is_int(value) or value < 1:
+    if not is_int(value) or not 1 <= value <= (MOST_LAYERS if key == "num_hidden_layers" else MOST_SIZE):
         raise EngineRefusedError(
             "CFG003", f"{key} is {'missing' if value is None else repr(value)}: vLLM cannot build the layers"
         )
     return int(value)
 
 
-def dimensions(flat: Flat, aux_width: int | None) -> Dimensions:
-    """Return the sizes of the modules vLLM builds."""
+def dimensions(flat: Flat, *, block: bool) -> Dimensions:
+    """Return the sizes of the modules vLLM builds.
+
+    Args:
+        flat: the configuration.
+        block: DFlash and DSpark, whose layers take two keys without a fallback: `num_key_value_heads` and
+            `max_position_embeddings`.
+
+    """
     hidden, heads = size(flat, "hidden_size"), size(flat, "num_attention_heads")
     vocabulary = size(flat, "vocab_size")
     head_dim = flat.get("head_dim") or hidden // heads
-    kv_heads = flat.get("num_key_value_heads") or heads
+    kv_heads = size(flat, "num_key_value_heads") if block else flat.get("num_key_value_heads") or heads
+    if block:
+        size(flat, "max_position_embeddings")
     return Dimensions(
         hidden_size=hidden,
-        target_hidden_size=flat.get("target_hidden_size") or aux_width or hidden,
+        target_hidden_size=flat.get("target_hidden_size") or hidden,
         intermediate_size=size(flat, "intermediate_size"),
         num_layers=size(flat, "num_hidden_layers"),
         num_heads=heads,

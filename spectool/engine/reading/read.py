@@ -83,7 +83,7 @@ def _dspark(request: Request) -> Drafter:
 def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter:
     flat, facts = request.flat, request.facts
     own = flat.get("dflash_config") or {}
-    sizes = decoder.dimensions(flat, None)
+    sizes = decoder.dimensions(flat, block=True)
     if flat.get("hidden_act") != "silu":
         raise EngineRefusedError("CFG003", f"hidden_act is {flat.get('hidden_act')!r}, vLLM takes silu only")
     block = flat.get("block_size", request.view.config.get("block_size", own.get("block_size")))
