@@ -72,7 +72,7 @@ def drafter_shapes() -> dict[str, tuple[int, ...]]:
             "mlp.down_proj": (HIDDEN, INTERMEDIATE),
         }
         shapes |= {f"layers.{layer}.{name}.weight": shape for name, shape in of_layer.items()}
-    return shapes
+    return dict(sorted(shapes.items()))  # as the format's own writer, which publishers use, orders one dtype
 
 
 def text_config() -> dict[str, object]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from spectool.checkpoint.bf16 import map_bf16
 from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns, ScaledBF16, Zeros
+from spectool.checkpoint.libc import start_writeback
 from spectool.checkpoint.sources import Source, Sources
 
 BUFFER_BYTES = 2**20
@@ -24,8 +25,9 @@ PIECE_BYTES = 2**17
 """One read and write of the copy through the buffer. Measured: no slower than the kernel at this size if the output is
 written in whole pieces, and half as fast from 512 KiB on, where a piece no longer stays in the processor's cache."""
 
-KERNEL_BYTES = 64 * 2**20
-"""One kernel copy: long enough to cost nothing, short enough that the digest follows while the pages are cached."""
+KERNEL_BYTES = 2**24
+"""One kernel copy: long enough to cost nothing, short enough that digest and disk follow at once. The disk is told to
+begin after as much: left to itself it waits for the fsync, and has nothing to do while the processor copies."""
 
 SCALE_BYTES = 2**18
 
@@ -51,6 +53,7 @@ class Sink:
         self._buffer = memoryview(buffer)
         self._advanced = advanced
         self._position = 0
+        self._on_its_way = 0
 
     def append(self, content: Content) -> None:
         """Write a content's bytes at the end of the file.
@@ -86,6 +89,10 @@ class Sink:
 
     def _moved(self, count: int) -> None:
         self._position += count
+        whole = self._position - self._position % BLOCK_BYTES
+        if whole - self._on_its_way >= KERNEL_BYTES:
+            start_writeback(self._fd, self._on_its_way, whole - self._on_its_way)
+            self._on_its_way = whole
         self._advanced(count)
 
     def _write_zeros(self, nbytes: int) -> None:

@@ -7,7 +7,6 @@ NAME that nobody has locked was left by a killed run, and the next one removes i
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import re
@@ -17,10 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from spectool.checkpoint.libc import exchange
 from spectool.errors import OutputError
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
 
 
 class Staging:
@@ -131,27 +128,6 @@ def check_out(out: Path, *, overwrite: bool) -> None:
             f"{out}: holds {len(names)} entries and no config.json, so it is no checkpoint and will not be replaced",
             hint="Remove it yourself if that is what you want.",
         )
-
-
-def exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places in one step; False where kernel, libc or file system cannot.
-
-    Raises:
-        OSError: it could, and refused.
-
-    """
-    import ctypes  # noqa: PLC0415  # costs start-up time and is needed for replacing only
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "renameat2"):
-        return False
-    arguments = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
-    if libc.renameat2(*arguments) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}:
-        return False
-    raise OSError(code, os.strerror(code), str(other))
 
 
 def _make_locked(out: Path) -> tuple[Path, int]:

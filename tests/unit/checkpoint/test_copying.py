@@ -109,6 +109,19 @@ def test_only_what_lies_alike_in_both_files_is_copied_in_the_kernel(
     assert max(count for *_, count in calls) == 8_000
 
 
+def test_the_disk_begins_while_more_is_copied(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges: list[tuple[int, int]] = []
+    monkeypatch.setattr(copying, "start_writeback", lambda _, start, nbytes: ranges.append((start, nbytes)))
+    convert(source, tmp_path)
+    end = 0
+    for start, nbytes in ranges:  # whole blocks, none twice: a page that is written to again goes to the disk again
+        assert start == end
+        assert nbytes >= 8_000
+        end = start + nbytes
+        assert end % 1_000 == 0
+    assert end > 50_000
+
+
 def test_short_copies(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.copy_file_range
     monkeypatch.setattr(os, "copy_file_range", lambda s, d, n, *o: real(s, d, min(n, 777), *o))

@@ -107,17 +107,6 @@ def test_the_old_folder_comes_back_when_the_second_rename_fails(
     assert names_in(tmp_path) == ["out"]
 
 
-def test_exchange_is_one_step_here(tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    for folder in (one, other):
-        folder.mkdir()
-        (folder / folder.name).touch()
-    assert staging.exchange(one, other)
-    assert (names_in(one), names_in(other)) == (["other"], ["one"])
-    with pytest.raises(FileNotFoundError):
-        staging.exchange(one, tmp_path / "absent")
-
-
 def test_a_folder_that_is_no_checkpoint_is_never_replaced(tmp_path: Path) -> None:
     out = tmp_path / "home"
     out.mkdir()
