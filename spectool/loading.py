@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from spectool.checkpoint.folder import Checkpoint, open_checkpoint
 from spectool.checkpoint.header import TensorInfo
 from spectool.dialects.detect import candidates
 from spectool.dialects.sources import SETTINGS
 from spectool.dialects.view import View
-from spectool.errors import SourceError
-from spectool.formats.provenance import FILE, Provenance
+from spectool.errors import RefusedError, SourceError
 from spectool.formats.verifier import VerifierView, verifier_view
 
 TOKENIZER = "tokenizer.json"
+# `spectool.formats.provenance.FILE`, whose module is imported only where there is such a file: it builds many models.
+RECORD = "provenance.json"
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?")
 
 
@@ -47,11 +46,28 @@ def load_drafter(source: str) -> tuple[Checkpoint, View]:
 
     Raises:
         SourceError: the folder or a file in it cannot be read.
+        RefusedError: the weights are GGUF.
 
     """
+    _refuse_gguf(Path(source))
     checkpoint = open_checkpoint(Path(source))
     name = checkpoint.root.resolve().name
     return checkpoint, View(name, checkpoint.config, checkpoint.tensors, checkpoint.read, checkpoint.side_files)
+
+
+def _refuse_gguf(path: Path) -> None:
+    """Raise for a GGUF file, or a folder with nothing but such files: they hold renamed, mostly quantised tensors."""
+    try:
+        names = {item.suffix: item.name for item in (path.iterdir() if path.is_dir() else (path,))}
+    except OSError:
+        return  # opening it says why
+    name = None if ".safetensors" in names else names.get(".gguf")
+    if name is not None:
+        raise RefusedError(
+            f"{name} is a GGUF file, which spectool does not convert",
+            hint="llama.cpp runs it; convert the safetensors original instead.",
+            code="QNT001",
+        )
 
 
 def load_verifier(verifier: str) -> LoadedVerifier:
@@ -116,9 +132,13 @@ def recorded_answers(checkpoint: Checkpoint) -> dict[str, Any]:
 
     Only while the record fits the folder: another `config.json` than the one recorded makes the record void.
     """
-    path = checkpoint.root / FILE
+    path = checkpoint.root / RECORD
     if not path.is_file():
         return {}
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from spectool.formats.provenance import Provenance  # noqa: PLC0415
+
     try:
         record = Provenance.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):

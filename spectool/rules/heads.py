@@ -106,7 +106,7 @@ def markov_differs(context: Context) -> Iterator[Hit]:
         "Gemma's verifiers scale their embedding inside the model; vLLM shares the raw row with the "
         "drafter, and acceptance collapses."
     ),
-    fix="Serve with an engine that applies the scale, until a converted form that holds it is available.",
+    fix="Convert the folder with `spectool convert --verifier FOLDER`: the output holds the scale.",
     references=("github.com/vllm-project/vllm pull 41703", "vLLM 0.33 model_executor/models/qwen3_dflash.py"),
 )
 def scale_lost(context: Context) -> Iterator[Hit]:

@@ -166,3 +166,17 @@ def test_the_mask_embedding_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"mask_embedding\.pt") as error:
         api.plan_conversion(str(source), verifier=str(VERIFIER))
     assert error.value.code == "MSK005"
+
+
+def test_gguf_is_named(tmp_path: Path) -> None:
+    (tmp_path / "drafter-Q4_K_M.gguf").write_bytes(b"GGUF")
+    for source in (tmp_path, tmp_path / "drafter-Q4_K_M.gguf"):
+        with pytest.raises(RefusedError, match=r"drafter-Q4_K_M\.gguf is a GGUF file") as error:
+            api.inspect(str(source))
+        assert error.value.code == "QNT001"
+
+
+def test_a_gguf_copy_beside_safetensors_is_no_matter(tmp_path: Path) -> None:
+    source = folder(PAIRS / "dflash-zlab", tmp_path / "source", put("block_size", 8))
+    (source / "copy.gguf").write_bytes(b"GGUF")
+    assert api.inspect(str(source)).dialect.file.dialect == "dflash-zlab"
