@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spectool.checkpoint.folder import Checkpoint
-from spectool.checkpoint.writer import WrittenFile
 from spectool.configuration.selection import EVERYTHING, Selection, Suppressed
 from spectool.dialects.catalogue import Dialect, dialect_named
 from spectool.dialects.detect import detect
@@ -34,16 +33,15 @@ from spectool.loading import (
     recorded_answers,
     tokenizers_agree,
 )
-from spectool.report.places import place
 from spectool.rules.context import Context
 from spectool.rules.registry import Finding, Hit, Scope, Unknown, applicable, finding_of, rules, run_rules
-from spectool.tensors.execute import execute
 from spectool.tensors.quantised import quantised
-from spectool.writers.plan import OutputPlan
-from spectool.writers.speculators import write_speculators
 
+# What only some verbs need is imported when they are called: `validate` has to be quick.
 if TYPE_CHECKING:
+    from spectool.checkpoint.writer import WrittenFile
     from spectool.weights.record import Weights
+    from spectool.writers.plan import OutputPlan
 
 DEFAULT_SHARD_BYTES = 5_000_000_000
 
@@ -139,6 +137,8 @@ def plan_conversion(
             differs from the trainer's reading of the source.
 
     """
+    from spectool.writers.speculators import write_speculators  # noqa: PLC0415
+
     facts = engine_facts(engine)
     answers = dict(settings or {})
     found = inspect(source, verifier=verifier, settings=answers, dialect=dialect)
@@ -183,6 +183,8 @@ def convert(
         progress: called with bytes done and bytes in all.
 
     """
+    from spectool.tensors.execute import execute  # noqa: PLC0415
+
     return execute(
         plan.output,
         plan.inspection.source,
@@ -237,7 +239,7 @@ def validate(
         scopes = (*scopes, "weights")
         context = replace(context, weights=_read_weights(found, progress))
     findings, unknowns = run_rules(context, scopes=scopes, codes=selection.codes)
-    counted, suppressed = selection.divide(place(findings, found.source, found.reading))
+    counted, suppressed = selection.divide(_placed(findings, found.source, found.reading))
     return Report(
         folder=Path(drafter),
         drafter=found.view.name,
@@ -254,6 +256,14 @@ def validate(
     )
 
 
+def _placed(findings: list[Finding], source: Checkpoint, reading: Reading | None) -> list[Finding]:
+    if not findings:
+        return []
+    from spectool.report.places import place  # noqa: PLC0415 - only with findings
+
+    return place(findings, source, reading)
+
+
 def _read_weights(found: Inspection, progress: Callable[[int, int], None] | None) -> Weights:
     from spectool.weights.read import read_weights  # noqa: PLC0415 - only with --weights
 
@@ -268,13 +278,16 @@ def _read_weights(found: Inspection, progress: Callable[[int, int], None] | None
 
 
 def _not_read(drafter: str, verifier: str | None, facts: EngineFacts, error: RefusedError) -> Report:
-    """Report a folder that fits no dialect."""
-    checkpoint, view = load_drafter(drafter)
+    """Report a folder that fits no dialect, or whose weights are no safetensors files."""
     finding = finding_of(rules()[error.code or "CFG001"], Hit(error.message, error.hint))
-    placed = tuple(place([finding], checkpoint, None))
+    try:
+        checkpoint, view = load_drafter(drafter)
+        name, placed = view.name, tuple(_placed([finding], checkpoint, None))
+    except RefusedError:
+        name, placed = Path(drafter).resolve().name, (finding,)
     return Report(
         folder=Path(drafter),
-        drafter=view.name,
+        drafter=name,
         verifier=verifier,
         engine=facts.version,
         dialect=None,

@@ -50,9 +50,11 @@ def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
                 nested, where = candidate, path
                 break
     tied = config.get("tie_word_embeddings", nested.get("tie_word_embeddings", False))
+    architectures = config.get("architectures") or nested.get("architectures") or ()
     fields = {
         "name": name,
-        "architectures": tuple(config.get("architectures") or nested.get("architectures") or ()),
+        # Anything but a list is left for the model to refuse.
+        "architectures": tuple(architectures) if isinstance(architectures, list) else architectures,
         "model_type": config.get("model_type"),
         "hidden_size": nested.get("hidden_size"),
         "num_hidden_layers": nested.get("num_hidden_layers"),

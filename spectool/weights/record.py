@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from spectool.tensors.vocabulary import Kind
-from spectool.weights.stream import Scan
+if TYPE_CHECKING:  # the rules import this module, and mostly nothing is read
+    from spectool.tensors.vocabulary import Kind
+    from spectool.weights.stream import Scan
 
 MAX_MAP = 2**19
 """Entries of a map that is proved, and of its vocabulary; the largest in use has 262,144."""
