@@ -30,7 +30,8 @@ def command(
     item = known.get(code.upper()) or next((other for other in known.values() if other.name == code), None)  # type: ignore[assignment]
     if item is None:
         raise UsageError(f"no rule {code!r}", hint="`spectool rule list` shows them all.")
-    console.print(f"[bold]{item.code} {item.name}[/] ({item.severity}; {', '.join(item.methods)})")
+    runs = {"weights": "; with --weights only", "file": "; schema check only"}.get(item.scope, "")
+    console.print(f"[bold]{item.code} {item.name}[/] ({item.severity}; {', '.join(item.methods)}{runs})")
     for title, text in (("What", item.summary), ("Why", item.why), ("Fix", item.fix)):
         console.print(f"[bold]{title}[/]  {escape(text)}")
     console.print("[bold]References[/]  " + escape("; ".join(item.references)))
