@@ -74,7 +74,6 @@ _LAYER_SIZES = (
 )
 _CODES |= {f"{LAYER}.{name}": "CFG003" for name in _LAYER_SIZES}
 # `validate` measures them on tensors, and then sees what vLLM would build without the key.
-_CODES[f"{LAYER}.num_key_value_heads"] = {"missing": "LAY004", "": "CFG003"}
 
 # Code -> keys it may be about. The one the message names is shown, else the first that is there, else the first.
 _KEYS: dict[str, tuple[str, ...]] = {

@@ -26,7 +26,6 @@ def check_config(config: Mapping[str, Any], settings: Mapping[str, Any], facts: 
     method = parsed.method
     if method is not None and can_be_promised(config):
         said = {remark.code for remark in remarks if remark.severity == "error"}
-        said |= {"CFG003"} if "LAY004" in said else set()  # a missing size, in the words of two rules
         remarks += [remark for remark in _semantic(config, settings, facts) if remark.code not in said]
         # A nested rope is one fault, not one unknown key per layer type besides.
         if any(remark.code == "ROP001" for remark in remarks):
