@@ -58,7 +58,8 @@ def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -
     """Print what a conversion will do; `brief` leaves out the tensors."""
     found, output = plan.inspection, plan.output
     title = f"{TITLES[found.reading.drafter.method]}, {found.dialect.file.title}"
-    console.print(f"[bold]{escape(found.view.name)}[/]  {title} -> Speculators {output.config['speculators_model_type']}")
+    kind = output.config["speculators_model_type"]
+    console.print(f"[bold]{escape(found.view.name)}[/]  {title} -> Speculators {kind}")
     console.print(f"vLLM {plan.facts.version} reads the planned folder as the drafter was trained")
     if not brief:
         table = Table(box=None, pad_edge=False, header_style="bold")
