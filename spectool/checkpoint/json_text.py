@@ -33,10 +33,13 @@ def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int)
 
     def integer(digits: str) -> int:
         try:
-            return parse_int(digits)
-        except ValueError as error:
+            value = parse_int(digits)
+            if len(digits) > 308:
+                float(value)
+        except (ValueError, OverflowError) as error:
             shown = digits if len(digits) <= 40 else f"{digits[:40]}... ({len(digits)} digits)"
             raise SourceError(f"{source}: the number {shown} cannot be used: {error}") from None
+        return value
 
     def real(digits: str) -> float:
         value = float(digits)

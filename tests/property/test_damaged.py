@@ -247,3 +247,16 @@ def test_damaged_bytes_of_a_header(data: st.DataObject, method: str) -> None:
 def test_texts_that_are_no_config(text: str) -> None:
     with written(text, PAIRS / "dflash-zlab" / "model.safetensors") as root:
         answered(root, VERIFIER)
+
+
+@pytest.mark.parametrize("where", ["rope_parameters.rope_theta", "hidden_size", "rms_norm_eps"])
+@pytest.mark.parametrize("of_verifier", [False, True])
+def test_numbers_no_float_can_hold(where: str, of_verifier: bool) -> None:
+    config = _native("verifier" if of_verifier else "dflash-zlab")
+    *parents, last = where.split(".")
+    target = config
+    for part in parents:
+        target = target[part]
+    target[last] = 10**400
+    with written(json.dumps(config), PAIRS / "dflash-zlab" / "model.safetensors") as root:
+        answered(PAIRS / "dflash-zlab" if of_verifier else root, root if of_verifier else VERIFIER)
