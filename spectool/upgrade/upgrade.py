@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spectool import __version__, api
+from spectool import __version__
 from spectool.checkpoint.folder import CONFIG_NAME, open_checkpoint
 from spectool.checkpoint.json_text import parse_json
 from spectool.dialects.view import View
 from spectool.engine.facts import EngineFacts, engine_facts
 from spectool.errors import OutputError, RefusedError, SourceError
 from spectool.formats.speculators.fields import MOST
+from spectool.inspection import context_of
 from spectool.rules.context import Context
 from spectool.rules.registry import Finding, run_rules
 from spectool.schema_check.promise import can_be_promised, promised
@@ -139,7 +140,7 @@ def _context(path: Path, text: str, answers: Mapping[str, Any], verifier: str | 
     if path.name == CONFIG_NAME and any(path.parent.glob("*.safetensors")):
         checkpoint = open_checkpoint(path.parent)
         view = View(path.parent.resolve().name, config, checkpoint.tensors, checkpoint.read, checkpoint.side_files)
-        return api.context_of(view, checkpoint, verifier=verifier, settings=answers, facts=facts)
+        return context_of(view, checkpoint, verifier=verifier, settings=answers, facts=facts)
     if not can_be_promised(config):
         raise SourceError(
             f"{path}: transformer_layer_config names no layers, or a size beyond {MOST}",

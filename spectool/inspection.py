@@ -1,0 +1,90 @@
+"""Open a folder and read it: as its trainer means it, and as rules look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spectool.checkpoint.folder import Checkpoint
+from spectool.dialects.catalogue import Dialect, dialect_named
+from spectool.dialects.detect import detect
+from spectool.dialects.read import read_drafter
+from spectool.dialects.record import Reading
+from spectool.dialects.view import View
+from spectool.engine.facts import EngineFacts
+from spectool.engine.reading.read import read_engine
+from spectool.engine.reading.record import EngineReading
+from spectool.loading import (
+    LoadedVerifier,
+    load_drafter,
+    load_verifier,
+    recorded_answers,
+    tokenizers_agree,
+)
+from spectool.rules.context import Context
+
+# What only some verbs need is imported when they are called: `validate` has to be quick.
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A folder and its trainer's reading."""
+
+    source: Checkpoint
+    view: View
+    dialect: Dialect
+    reading: Reading
+    verifier: LoadedVerifier | None
+
+
+def inspect(
+    source: str, *, verifier: str | None = None, settings: Mapping[str, Any] | None = None, dialect: str | None = None
+) -> Inspection:
+    """Read a drafter folder as its trainer means it, from its config and headers.
+
+    Raises:
+        SourceError: the folder cannot be read.
+        RefusedError: no dialect fits.
+
+    """
+    checkpoint, view = load_drafter(source)
+    loaded = load_verifier(verifier) if verifier else None
+    chosen = dialect_named(dialect) if dialect else detect(view)
+    answers = {**recorded_answers(checkpoint), **(settings or {})}
+    reading = read_drafter(view, chosen, verifier=loaded.view if loaded else None, settings=answers)
+    return Inspection(checkpoint, view, chosen, reading, loaded)
+
+
+def gather(found: Inspection, facts: EngineFacts, *, engine: bool = True) -> Context:
+    """Gather what rules look at; without `engine`, nothing an engine makes of the folder speaks against it."""
+    loaded = found.verifier
+    tokens = found.reading.drafter.speculative_tokens
+    method = found.reading.drafter.method
+    view = loaded.view if loaded else None
+    nothing = EngineReading(facts.version, None, ())
+    return Context(
+        view=found.view,
+        reading=found.reading,
+        engine=read_engine(found.view, method, facts, verifier=view, tokens=tokens) if engine else nothing,
+        facts=facts,
+        verifier=view,
+        verifier_tensors=loaded.tensors if loaded else None,
+        tokens=tokens,
+        same_tokenizer=lambda: tokenizers_agree(found.source.root, loaded.root if loaded else None),
+    )
+
+
+def context_of(
+    view: View,
+    source: Checkpoint,
+    *,
+    verifier: str | None,
+    settings: Mapping[str, Any],
+    facts: EngineFacts,
+) -> Context:
+    """Return what rules look at, for a view of a folder that need not be the folder's own config."""
+    loaded = load_verifier(verifier) if verifier else None
+    dialect = detect(view)
+    reading = read_drafter(view, dialect, verifier=loaded.view if loaded else None, settings=settings)
+    return gather(Inspection(source, view, dialect, reading, loaded), facts)
