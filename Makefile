@@ -18,7 +18,7 @@ demo: dev  ## convert, check and serve one drafter of each method, and compare t
 	@engine=$$($(FIND_ENGINE)) && SPECTOOL_TEST_ENGINE=$$engine $(VENV) examples/demo.py
 
 test: dev  ## run all tests; those that ask vLLM too, where it can be installed
-	@engine=$$($(FIND_ENGINE)) && SPECTOOL_TEST_ENGINE=$$engine $(VENV) -m pytest $(PYTEST_ARGS)
+	@engine=$$($(FIND_ENGINE)) && SPECTOOL_TEST_ENGINE=$$engine $(VENV) tests/support/all_tests.py $(PYTEST_ARGS)
 
 check: dev  ## lint, formatting and types
 	$(VENV) -m ruff check .
