@@ -260,3 +260,15 @@ def test_numbers_no_float_can_hold(where: str, of_verifier: bool) -> None:
     target[last] = 10**400
     with written(json.dumps(config), PAIRS / "dflash-zlab" / "model.safetensors") as root:
         answered(PAIRS / "dflash-zlab" if of_verifier else root, root if of_verifier else VERIFIER)
+
+
+@pytest.mark.parametrize("kinds", [{"0": "x", "1": "y"}, {"a": {}}, "full_attention", True, [None, 0], [[], {}]])
+@pytest.mark.parametrize(
+    "name", sorted(f"{layout}-{method}" for layout in ("native", "converted") for method in NATIVE)
+)
+def test_layer_types_that_are_no_list(name: str, kinds: Any) -> None:
+    method, base = BASES[name]
+    config = copy.deepcopy(base)
+    config.get("transformer_layer_config", config)["layer_types"] = kinds
+    with written(json.dumps(config), headers(method)) as root:
+        answered(root, None)

@@ -40,7 +40,7 @@ def read_engine(
         drafter = read(Request(view, flat, facts, verifier, _tokens(view, tokens), refusals))
     except EngineRefusedError as error:
         return EngineReading(facts.version, None, (*refusals, error.refusal))
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         # A value of a type vLLM's own code would trip over as well; which line it is does not matter.
         return EngineReading(facts.version, None, (*refusals, Refusal("CFG003", f"a value of the wrong type: {error}")))
     return EngineReading(facts.version, drafter, tuple(refusals))
