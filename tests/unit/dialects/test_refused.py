@@ -13,10 +13,12 @@ from drafters import Size, Spec
 from mutations import PAIRS, VERIFIER, both, folder, put, with_zeros
 
 from spectool import api
+from spectool.conversion import refuse_variants
 from spectool.dialects.detect import candidates, detect
 from spectool.dialects.recognised import recognise, recognised_layouts
 from spectool.dialects.view import View
 from spectool.errors import RefusedError
+from spectool.inspection import Inspection
 
 ZLAB, DEEPSPEC = drafters.zlab(Size()), drafters.deepspec(Size())
 
@@ -129,12 +131,12 @@ GATED = [
 def test_gated_and_rnn_heads_are_refused_whoever_wrote_them(name: str, tensor: str) -> None:
     view = rebuilt(ALL[name].view, name, lambda config, shapes: shapes.update({tensor: (4, 36)}))
     dialect = detect(view)
-    found = api.Inspection(None, view, dialect, None, None)  # type: ignore[arg-type]
+    found = Inspection(None, view, dialect, None, None)  # type: ignore[arg-type]
     with pytest.raises(RefusedError, match="vanilla Markov head") as error:
-        api.refuse_variants(found)
+        refuse_variants(found)
     assert error.value.code == "HED001"
     assert "SGLang" in (error.value.hint or "")
-    api.refuse_variants(replace(found, view=ALL[name].view))
+    refuse_variants(replace(found, view=ALL[name].view))
 
 
 QUANTISED = {
