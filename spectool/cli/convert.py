@@ -26,11 +26,11 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Convert a drafter into the Speculators format, exactly or not at all."""
-    from spectool import api  # noqa: PLC0415
-    from spectool.cli.output import copying, print_json, stderr, stdout  # noqa: PLC0415
-    from spectool.errors import UsageError  # noqa: PLC0415
-    from spectool.report.jsonable import plan_json  # noqa: PLC0415
-    from spectool.report.plans import print_plan, print_written  # noqa: PLC0415
+    from spectool import api
+    from spectool.cli.output import copying, print_json, stderr, stdout
+    from spectool.errors import UsageError
+    from spectool.report.jsonable import plan_json
+    from spectool.report.plans import print_plan, print_written
 
     if out is None and not dry_run:
         raise UsageError("OUT is missing", hint="Name the folder to make, or look at the plan with --dry-run.")
@@ -59,9 +59,9 @@ def parse_size(text: str) -> int:
         UsageError: it is no size.
 
     """
-    import re  # noqa: PLC0415
+    import re
 
-    from spectool.errors import UsageError  # noqa: PLC0415
+    from spectool.errors import UsageError
 
     units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())

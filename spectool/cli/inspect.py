@@ -16,13 +16,13 @@ def command(
 
     For a verifier (a folder, or a Hub id org/name) the drafters known for it are listed.
     """
-    from spectool import api  # noqa: PLC0415
-    from spectool.catalogue.known import for_verifier, known_drafters, like_verifier, recognise, republished  # noqa: PLC0415
-    from spectool.cli.output import print_json, stdout  # noqa: PLC0415
-    from spectool.loading import hub_id, verifier_of  # noqa: PLC0415
-    from spectool.report.jsonable import inspection_json  # noqa: PLC0415
-    from spectool.report.known import known_json, lines_about, print_known  # noqa: PLC0415
-    from spectool.report.plans import print_inspection  # noqa: PLC0415
+    from spectool import api
+    from spectool.catalogue.known import for_verifier, known_drafters, like_verifier, recognise, republished
+    from spectool.cli.output import print_json, stdout
+    from spectool.loading import hub_id, verifier_of
+    from spectool.report.jsonable import inspection_json
+    from spectool.report.known import known_json, lines_about, print_known
+    from spectool.report.plans import print_inspection
 
     name = hub_id(source)
     if name is not None:

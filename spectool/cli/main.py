@@ -66,7 +66,7 @@ def main() -> None:
 def _explain(error: SpectoolError) -> None:
     if os.environ.get("SPECTOOL_DEBUG") == "1":
         raise error
-    from spectool.report.plain import printable  # noqa: PLC0415
+    from spectool.report.plain import printable
 
     code = f" [{error.code}]" if error.code else ""
     sys.stderr.write(printable(f"error{code}: {error.message}\n"))

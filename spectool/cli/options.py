@@ -42,8 +42,8 @@ def parse_settings(settings: list[str] | None) -> dict[str, object]:
         UsageError: one is not KEY=VALUE, its key is unknown, its value does not fit, or a key is given twice.
 
     """
-    from spectool.dialects.sources import parse_setting  # noqa: PLC0415 - commands stay cheap to import
-    from spectool.errors import UsageError  # noqa: PLC0415
+    from spectool.dialects.sources import parse_setting
+    from spectool.errors import UsageError
 
     answers: dict[str, object] = {}
     for text in settings or []:

@@ -53,7 +53,7 @@ def copying(label: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] |
     if quiet or not console.is_terminal:
         yield None
         return
-    from rich.progress import (  # noqa: PLC0415 - slow to import, and seldom needed
+    from rich.progress import (
         BarColumn,
         DownloadColumn,
         Progress,

@@ -45,15 +45,15 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Run the verifier without and with the drafter, and compare. Flags after -- go to vllm serve."""
-    from spectool.cli.output import print_json  # noqa: PLC0415
-    from spectool.cli.serve import describe_pair, find, flags_for, read_config_file  # noqa: PLC0415
-    from spectool.errors import UsageError  # noqa: PLC0415
-    from spectool.planning import flags  # noqa: PLC0415
-    from spectool.planning.command import served_name, take_speculative  # noqa: PLC0415
-    from spectool.serving import probe, probe_report  # noqa: PLC0415
-    from spectool.serving.address import Address, free_port  # noqa: PLC0415
-    from spectool.serving.progress import Progress  # noqa: PLC0415
-    from spectool.serving.prompts import default_prompts, read_prompts  # noqa: PLC0415
+    from spectool.cli.output import print_json
+    from spectool.cli.serve import describe_pair, find, flags_for, read_config_file
+    from spectool.errors import UsageError
+    from spectool.planning import flags
+    from spectool.planning.command import served_name, take_speculative
+    from spectool.serving import probe, probe_report
+    from spectool.serving.address import Address, free_port
+    from spectool.serving.progress import Progress
+    from spectool.serving.prompts import default_prompts, read_prompts
 
     extra = list(ctx.args)
     for flag in flags.given(extra):

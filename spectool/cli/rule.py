@@ -11,12 +11,12 @@ def command(
     code: Annotated[str, typer.Argument(metavar="list|CODE", help="A rule's code or name, or `list`.")] = "list",
 ) -> None:
     """Explain a rule, or list them all."""
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich.markup import escape
+    from rich.table import Table
 
-    from spectool.cli.output import stdout  # noqa: PLC0415
-    from spectool.errors import UsageError  # noqa: PLC0415
-    from spectool.rules.registry import rules  # noqa: PLC0415
+    from spectool.cli.output import stdout
+    from spectool.errors import UsageError
+    from spectool.rules.registry import rules
 
     console, known = stdout(), rules()
     if code == "list":

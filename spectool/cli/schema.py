@@ -35,10 +35,10 @@ def list_(
     format: OutputFormat = Format.text,  # noqa: A002 - the option's name
 ) -> None:
     """List the schemas."""
-    from rich.table import Table  # noqa: PLC0415 - commands stay cheap to import
+    from rich.table import Table
 
-    from spectool.cli.output import print_json, stdout  # noqa: PLC0415
-    from spectool.formats.schemas import BASE, published  # noqa: PLC0415
+    from spectool.cli.output import print_json, stdout
+    from spectool.formats.schemas import BASE, published
 
     if format is Format.json:
         print_json(
@@ -56,9 +56,9 @@ def list_(
 @app.command()
 def show(name: Annotated[str, typer.Argument(metavar="NAME", help="As `spectool schema list` has it.")]) -> None:
     """Print one schema."""
-    import sys  # noqa: PLC0415
+    import sys
 
-    from spectool.formats.schemas import shipped_text  # noqa: PLC0415
+    from spectool.formats.schemas import shipped_text
 
     sys.stdout.write(shipped_text(name))
 
@@ -66,9 +66,9 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="As `spectool 
 @app.command()
 def export(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write them.")]) -> None:
     """Write all schemas into a folder."""
-    from spectool.cli.output import stdout  # noqa: PLC0415
-    from spectool.errors import OutputError  # noqa: PLC0415
-    from spectool.formats.schemas import published, shipped_text  # noqa: PLC0415
+    from spectool.cli.output import stdout
+    from spectool.errors import OutputError
+    from spectool.formats.schemas import published, shipped_text
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,11 +92,11 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Check files: structure, and every rule that needs no weights. Configs of other models are passed over."""
-    import sys  # noqa: PLC0415
+    import sys
 
-    from spectool.cli.output import print_json, stderr  # noqa: PLC0415
-    from spectool.schema_check.check import check_files  # noqa: PLC0415
-    from spectool.schema_check.report import check_json, lines_of, summary  # noqa: PLC0415
+    from spectool.cli.output import print_json, stderr
+    from spectool.schema_check.check import check_files
+    from spectool.schema_check.report import check_json, lines_of, summary
 
     talk, results = stderr(), []
     for result in check_files(files, kind=kind.value if kind else None, settings=parse_settings(settings)):

@@ -47,11 +47,11 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Serve a drafter and its verifier in vLLM. Flags after -- go to vllm serve."""
-    from spectool.planning.command import served_name  # noqa: PLC0415
-    from spectool.planning.gpus import parse_gpus  # noqa: PLC0415
-    from spectool.serving.address import from_flags, with_port  # noqa: PLC0415
-    from spectool.serving.progress import Progress  # noqa: PLC0415
-    from spectool.serving.serve import serve  # noqa: PLC0415
+    from spectool.planning.command import served_name
+    from spectool.planning.gpus import parse_gpus
+    from spectool.serving.address import from_flags, with_port
+    from spectool.serving.progress import Progress
+    from spectool.serving.serve import serve
 
     extra = with_port(ctx.args)
     if gpus is not None:
@@ -89,9 +89,9 @@ def describe_pair(
         RefusedError: it has findings of severity error, and force is off.
 
     """
-    from spectool.api import describe  # noqa: PLC0415
-    from spectool.errors import RefusedError  # noqa: PLC0415
-    from spectool.planning.command import take_speculative  # noqa: PLC0415
+    from spectool.api import describe
+    from spectool.errors import RefusedError
+    from spectool.planning.command import take_speculative
 
     answers = parse_settings(settings)
     own, _ = take_speculative(extra)
@@ -119,9 +119,9 @@ def find(engine_python: str | None, *, required: bool) -> Engine | None:
         EngineMissingError: none was found and one is required, or was named.
 
     """
-    from spectool.engine.ask import find_engine  # noqa: PLC0415
-    from spectool.engine.locate import VARIABLE  # noqa: PLC0415
-    from spectool.errors import EngineMissingError  # noqa: PLC0415
+    from spectool.engine.ask import find_engine
+    from spectool.engine.locate import VARIABLE
+    from spectool.errors import EngineMissingError
 
     try:
         return find_engine(engine_python)
@@ -141,8 +141,8 @@ def plan_for_gpus(
     file_keys: dict[str, str],
 ) -> LaunchPlan:
     """Plan the launch on given GPUs, for the engine found or the newest one known."""
-    from spectool.launch_plan import plan_for  # noqa: PLC0415
-    from spectool.planning.command import take_speculative  # noqa: PLC0415
+    from spectool.launch_plan import plan_for
+    from spectool.planning.command import take_speculative
 
     own, rest = take_speculative(extra)
     return plan_for(
@@ -161,7 +161,7 @@ def flags_for(
     engine: Engine | None, pair: Any, extra: list[str], *, drafting: bool = True, planned: Sequence[Flag] = ()
 ) -> list[Flag]:
     """Return the parts of the command for a described pair, with or without its drafter."""
-    from spectool.planning.command import serve_flags, speculative_config, take_speculative  # noqa: PLC0415
+    from spectool.planning.command import serve_flags, speculative_config, take_speculative
 
     if not drafting:
         return serve_flags(engine, str(pair.verifier), None, take_speculative(extra)[1])
@@ -177,11 +177,11 @@ def read_config_file(extra: list[str]) -> dict[str, str]:
         UsageError: it sets the model or speculative decoding.
 
     """
-    from pathlib import Path  # noqa: PLC0415
+    from pathlib import Path
 
-    from spectool.errors import SourceError  # noqa: PLC0415
-    from spectool.planning import flags  # noqa: PLC0415
-    from spectool.planning.command import refuse_config_file  # noqa: PLC0415
+    from spectool.errors import SourceError
+    from spectool.planning import flags
+    from spectool.planning.command import refuse_config_file
 
     name = flags.value_of(extra, "--config")
     if name is None:
@@ -196,13 +196,13 @@ def read_config_file(extra: list[str]) -> dict[str, str]:
 
 def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None) -> None:
     """Print the command to stdout; as text, plan and reasons go to stderr, so that stdout can be pasted."""
-    from spectool.cli.output import print_json  # noqa: PLC0415
-    from spectool.planning import render  # noqa: PLC0415
+    from spectool.cli.output import print_json
+    from spectool.planning import render
 
     if form is Format.json:
         document = render.as_json(parts)
         if plan is not None:
-            from spectool.report.serve_plan import launch_record  # noqa: PLC0415
+            from spectool.report.serve_plan import launch_record
 
             document["plan"] = launch_record(plan)
         print_json(document)
@@ -214,12 +214,12 @@ def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None) -> Non
 
 def explain(parts: list[Flag], plan: LaunchPlan | None) -> None:
     """Say on stderr why each flag is there, and what the plan found."""
-    from spectool.planning import render  # noqa: PLC0415
-    from spectool.report.plain import printable  # noqa: PLC0415
+    from spectool.planning import render
+    from spectool.report.plain import printable
 
     lines = render.reasons(parts)
     if plan is not None:
-        from spectool.report.serve_plan import launch_text  # noqa: PLC0415
+        from spectool.report.serve_plan import launch_text
 
         sys.stderr.write(printable(launch_text(plan, lines)))
         return

@@ -23,11 +23,11 @@ def command(
     Weights are not touched. Without --write the exit code is 1 when there is something to repair; with it, when an
     error remains that no certain repair answers.
     """
-    from dataclasses import asdict  # noqa: PLC0415 - commands stay cheap to import
+    from dataclasses import asdict
 
-    from spectool.cli.output import print_json, stderr, stdout  # noqa: PLC0415
-    from spectool.report.text import finding_text  # noqa: PLC0415
-    from spectool.upgrade.upgrade import entry, plan_upgrade, write_upgrade  # noqa: PLC0415
+    from spectool.cli.output import print_json, stderr, stdout
+    from spectool.report.text import finding_text
+    from spectool.upgrade.upgrade import entry, plan_upgrade, write_upgrade
 
     upgrade = plan_upgrade(Path(target), settings=parse_settings(settings), verifier=verifier, engine=engine)
     if write:

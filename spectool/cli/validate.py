@@ -78,11 +78,11 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Check a drafter and its verifier before an engine starts."""
-    from spectool import api  # noqa: PLC0415
-    from spectool.cli.output import copying, stderr  # noqa: PLC0415
-    from spectool.configuration.merge import wishes  # noqa: PLC0415
-    from spectool.engine.facts import releases  # noqa: PLC0415
-    from spectool.errors import UsageError  # noqa: PLC0415
+    from spectool import api
+    from spectool.cli.output import copying, stderr
+    from spectool.configuration.merge import wishes
+    from spectool.engine.facts import releases
+    from spectool.errors import UsageError
 
     answers = parse_settings(settings)
     wanted = wishes(config, Path.cwd(), fail_on=fail_on, engine=engine, select=select or (), ignore=ignore or ())
@@ -125,7 +125,7 @@ def command(
 
 def severities_from(threshold: FailOn) -> tuple[Severity, ...]:
     """Return the severities that reach a threshold."""
-    from spectool.report.counts import SEVERITIES  # noqa: PLC0415
+    from spectool.report.counts import SEVERITIES
 
     return () if threshold is FailOn.never else SEVERITIES[: SEVERITIES.index(threshold.value) + 1]
 
@@ -137,9 +137,9 @@ def _repair(
 
     What a conversion's record settles counts still: the record itself speaks of the file before the repair.
     """
-    from spectool.cli.output import stderr  # noqa: PLC0415
-    from spectool.loading import load_drafter, recorded_answers  # noqa: PLC0415
-    from spectool.upgrade.upgrade import plan_upgrade, write_upgrade  # noqa: PLC0415
+    from spectool.cli.output import stderr
+    from spectool.loading import load_drafter, recorded_answers
+    from spectool.upgrade.upgrade import plan_upgrade, write_upgrade
 
     checkpoint, _ = load_drafter(drafter)
     settled = {**recorded_answers(checkpoint), **answers}
@@ -154,35 +154,35 @@ def _repair(
 
 
 def _print(report: Report, format: ReportFormat, failing: tuple[Severity, ...], *, quiet: bool) -> None:  # noqa: A002
-    from spectool.cli.output import print_json, print_text, stdout  # noqa: PLC0415
+    from spectool.cli.output import print_json, print_text, stdout
 
     match format:
         case ReportFormat.text:
-            from spectool.report.text import print_report  # noqa: PLC0415
+            from spectool.report.text import print_report
 
             print_report(report, stdout(), quiet=quiet)
         case ReportFormat.json:
-            from spectool.report.jsonable import report_json  # noqa: PLC0415
+            from spectool.report.jsonable import report_json
 
             print_json(report_json(report))
         case ReportFormat.sarif:
-            from spectool.report.sarif import sarif  # noqa: PLC0415
+            from spectool.report.sarif import sarif
 
             print_json(sarif(report))
         case ReportFormat.github:
-            from spectool.report.github import github  # noqa: PLC0415
+            from spectool.report.github import github
 
             print_text(github(report))
         case ReportFormat.junit:
-            from spectool.report.junit import junit  # noqa: PLC0415
+            from spectool.report.junit import junit
 
             print_text(junit(report, failing))
 
 
 def _print_releases(reports: list[Report], good: list[bool], format: ReportFormat) -> None:  # noqa: A002
-    from spectool.cli.output import print_json, stdout  # noqa: PLC0415
-    from spectool.report.jsonable import report_json  # noqa: PLC0415
-    from spectool.report.text import print_releases  # noqa: PLC0415
+    from spectool.cli.output import print_json, stdout
+    from spectool.report.jsonable import report_json
+    from spectool.report.text import print_releases
 
     if format is ReportFormat.json:
         print_json({"releases": [report_json(report) for report in reports]})
