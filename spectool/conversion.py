@@ -57,7 +57,7 @@ def plan_conversion(
             differs from the trainer's reading of the source.
 
     """
-    from spectool.writers.speculators import write_speculators  # noqa: PLC0415
+    from spectool.writers.speculators import write_speculators  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     facts = engine_facts(engine)
     answers = dict(settings or {})
@@ -103,7 +103,7 @@ def convert(
         progress: called with bytes done and bytes in all.
 
     """
-    from spectool.tensors.execute import execute  # noqa: PLC0415
+    from spectool.tensors.execute import execute  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     return execute(
         plan.output,

@@ -135,9 +135,9 @@ def recorded_answers(checkpoint: Checkpoint) -> dict[str, Any]:
     path = checkpoint.root / RECORD
     if not path.is_file():
         return {}
-    from pydantic import ValidationError  # noqa: PLC0415
+    from pydantic import ValidationError  # noqa: PLC0415 - imported where needed: start-up stays quick
 
-    from spectool.formats.provenance import Provenance  # noqa: PLC0415
+    from spectool.formats.provenance import Provenance  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     try:
         record = Provenance.model_validate_json(path.read_bytes())

@@ -126,7 +126,7 @@ class Digests:
         done = 0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._stop or file.complete or file.written > done)  # noqa: B023
+                self._changed.wait_for(lambda: self._stop or file.complete or file.written > done)  # noqa: B023 - called before the loop goes on
                 if self._stop:
                     return
                 if file.written == done:  # and complete

@@ -38,7 +38,7 @@ def start_writeback(fd: int, start: int, nbytes: int) -> bool:
 
     It promises nothing (only fsync does), and is an error of nobody: a disk that fails says so at the fsync.
     """
-    import ctypes  # noqa: PLC0415
+    import ctypes  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     sync_file_range = _function("sync_file_range")
     if sync_file_range is None:
@@ -49,6 +49,6 @@ def start_writeback(fd: int, start: int, nbytes: int) -> bool:
 
 @cache
 def _function(name: str) -> Any | None:
-    import ctypes  # noqa: PLC0415
+    import ctypes  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     return getattr(ctypes.CDLL(None, use_errno=True), name, None)

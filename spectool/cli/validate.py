@@ -153,7 +153,7 @@ def _repair(
     return settled
 
 
-def _print(report: Report, format: ReportFormat, failing: tuple[Severity, ...], *, quiet: bool) -> None:  # noqa: A002
+def _print(report: Report, format: ReportFormat, failing: tuple[Severity, ...], *, quiet: bool) -> None:  # noqa: A002 - the name is given from outside
     from spectool.cli.output import print_json, print_text, stdout
 
     match format:
@@ -179,7 +179,7 @@ def _print(report: Report, format: ReportFormat, failing: tuple[Severity, ...], 
             print_text(junit(report, failing))
 
 
-def _print_releases(reports: list[Report], good: list[bool], format: ReportFormat) -> None:  # noqa: A002
+def _print_releases(reports: list[Report], good: list[bool], format: ReportFormat) -> None:  # noqa: A002 - the name is given from outside
     from spectool.cli.output import print_json, stdout
     from spectool.report.jsonable import report_json
     from spectool.report.text import print_releases

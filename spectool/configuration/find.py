@@ -82,9 +82,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _checked(path: Path, table: object) -> Configuration:
-    from pydantic import ValidationError  # noqa: PLC0415
+    from pydantic import ValidationError  # noqa: PLC0415 - imported where needed: start-up stays quick
 
-    from spectool.formats.configuration import Configuration  # noqa: PLC0415
+    from spectool.formats.configuration import Configuration  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     where = f"{path}: [tool.spectool]" if path.name == PROJECT else str(path)
     if not isinstance(table, dict):

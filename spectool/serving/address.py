@@ -11,7 +11,7 @@ from spectool.planning import flags
 
 DEFAULT_PORT = 8000  # of `vllm serve`
 # A server that listens everywhere is asked over the loopback.
-_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}  # noqa: S104
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}  # noqa: S104 - an address to recognise, not to bind
 
 
 @dataclass(frozen=True)

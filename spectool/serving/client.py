@@ -181,7 +181,7 @@ def _completion(answer: dict[str, Any], server: str) -> Completion:
         tokens = tuple(int(str(token).removeprefix("token_id:")) for token in logprobs["tokens"])
         tops = logprobs["top_logprobs"]
         if len(tops) != len(tokens):
-            raise ValueError("tokens and top_logprobs differ in length")  # noqa: TRY301
+            raise ValueError("tokens and top_logprobs differ in length")  # noqa: TRY301 - one handler for every malformed answer
         return Completion(tokens, tuple(_gap(top) for top in tops))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise EngineMissingError(f"{server} answered a completion that cannot be read: {error!r}") from error

@@ -74,7 +74,7 @@ class Progress:
         if last_line:
             text += f": {last_line[:_SHOWN]}"
         if self._console is not None:
-            from rich.text import Text  # noqa: PLC0415
+            from rich.text import Text  # noqa: PLC0415 - imported where needed: start-up stays quick
 
             if self._status is None:
                 self._status = self._console.status(Text(text))

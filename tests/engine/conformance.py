@@ -26,14 +26,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support")]
 
 from faults import CONVERTED_FAULTS, LAYER, NATIVE_FAULTS, NEAR_MISSES  # noqa: E402 - after the path
-from mutations import NATIVE, PAIRS, VERIFIER, Change, both, folder, nothing, put, with_zeros, without  # noqa: E402
-from oracle import Verdict, example_prompts, judge  # noqa: E402
+from mutations import NATIVE, PAIRS, VERIFIER, Change, both, folder, nothing, put, with_zeros, without  # noqa: E402 - after the path is set
+from oracle import Verdict, example_prompts, judge  # noqa: E402 - after the path is set
 
-from spectool import api  # noqa: E402
-from spectool.engine.facts import engine_facts  # noqa: E402
-from spectool.engine.reading.read import read_engine  # noqa: E402
-from spectool.errors import SpectoolError  # noqa: E402
-from spectool.loading import load_drafter, load_verifier  # noqa: E402
+from spectool import api  # noqa: E402 - after the path is set
+from spectool.engine.facts import engine_facts  # noqa: E402 - after the path is set
+from spectool.engine.reading.read import read_engine  # noqa: E402 - after the path is set
+from spectool.errors import SpectoolError  # noqa: E402 - after the path is set
+from spectool.loading import load_drafter, load_verifier  # noqa: E402 - after the path is set
 
 VERSION = "0.32.0"
 SERVED: dict[str, dict[str, Any]] = {

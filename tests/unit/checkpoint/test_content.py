@@ -70,7 +70,7 @@ def test_a_factor_that_would_destroy_the_tensor(factor: float) -> None:
 @pytest.mark.parametrize("factor", [73.5, 0.612, -0.612, 1.0, 2.0**-140, 1e38])
 def test_mapping_looks_up_every_value_however_it_takes_the_bytes_apart(factor: float) -> None:
     table = scale_table(factor)
-    rng = random.Random(1)  # noqa: S311
+    rng = random.Random(1)  # noqa: S311 - test data, no secret
     entries = array("H", table)
     usual = [rng.choice((0x8000, 0)) | rng.randrange(0x3A00, 0x4100) for _ in range(5000)]
     for share in (0, 0.01, 0.1, 0.5, 1):  # of values that have to be looked up one by one
@@ -85,7 +85,7 @@ def test_mapping_looks_up_every_value_however_it_takes_the_bytes_apart(factor: f
 
 
 def test_mapping_takes_any_table() -> None:
-    rng = random.Random(2)  # noqa: S311
+    rng = random.Random(2)  # noqa: S311 - test data, no secret
     values = list(range(65536))
     rng.shuffle(values)
     table = array("H", values).tobytes()

@@ -23,7 +23,7 @@ CONFIG = {"config.json": b"{}\n"}
 
 
 def noise(nbytes: int, seed: int = 0) -> bytes:
-    return random.Random(seed).randbytes(nbytes)  # noqa: S311
+    return random.Random(seed).randbytes(nbytes)  # noqa: S311 - test data, no secret
 
 
 def inline(name: str, nbytes: int) -> OutputTensor:

@@ -123,7 +123,7 @@ def test_reports_of_faults_are_valid(tmp_path: Path) -> None:
 
 def weightless(config: Path, tmp_path: Path) -> Path:
     """A folder with this config and one tensor, which no rule likes."""
-    from checkpoints import write_checkpoint_folder  # noqa: PLC0415
+    from checkpoints import write_checkpoint_folder  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     folder = tmp_path / config.parent.name
     return write_checkpoint_folder(folder, json.loads(config.read_text()), {"norm.weight": ("BF16", (1,), b"\0\0")})

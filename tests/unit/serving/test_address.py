@@ -8,7 +8,7 @@ import pytest
 from spectool.errors import UsageError
 from spectool.serving.address import Address, free_port, from_flags, with_port
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - an address to recognise, not to bind
 
 
 @pytest.mark.parametrize(
