@@ -11,6 +11,7 @@ from spectool.checkpoint.folder import Checkpoint
 from spectool.configuration.selection import EVERYTHING, Selection, Suppressed
 from spectool.dialects.record import Reading
 from spectool.drafter.compare import Row, side_by_side
+from spectool.engine.choice import Choice, choose
 from spectool.engine.facts import EngineFacts, engine_facts
 from spectool.errors import RefusedError, UsageError
 from spectool.loading import (
@@ -63,7 +64,7 @@ def validate(
     verifier: str | None = None,
     settings: Mapping[str, Any] | None = None,
     dialect: str | None = None,
-    engine: str | None = None,
+    engine: str | Choice | None = None,
     selection: Selection = EVERYTHING,
     weights: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -75,7 +76,7 @@ def validate(
         verifier: the verifier's folder or Hub id.
         settings: answers to what the drafter does not say.
         dialect: the layout to take the folder for.
-        engine: the vLLM release to speak about.
+        engine: the vLLM release to speak about: `vllm==X`, `installed`, or as `spectool.engine.choice` chose it.
         selection: which rules run, and what is ignored. A folder of no known layout is a finding whatever it says:
             nothing else could be checked.
         weights: read the tensors' values as well, and run the rules that look at them.
@@ -83,14 +84,17 @@ def validate(
 
     Raises:
         SourceError: the folder or the verifier cannot be read. A fault in a readable file is a finding.
+        UsageError: the release is not known.
+        EngineMissingError: the installed engine is meant, and there is none.
 
     """
-    facts = engine_facts(engine)
+    choice = engine if isinstance(engine, Choice) else choose(engine)
+    facts = choice.facts
     try:
         found = inspect(drafter, verifier=verifier, settings=settings, dialect=dialect)
     except RefusedError as error:
         return _not_read(drafter, verifier, facts, error)
-    context = gather(found, facts)
+    context = replace(gather(found, facts), choice=choice)
     scopes: tuple[Scope, ...] = ("trained", "engine")
     if weights:
         scopes = (*scopes, "weights")

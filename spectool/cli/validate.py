@@ -12,6 +12,7 @@ from spectool.cli.options import Drafter, From, Quiet, Settings, Verifier, parse
 
 if TYPE_CHECKING:  # commands stay cheap to import
     from spectool.api import Report
+    from spectool.engine.choice import Choice
     from spectool.rules.registry import Severity
 
 
@@ -44,8 +45,17 @@ def command(
         typer.Option(
             "--engine",
             metavar="vllm==X",
-            help="The vLLM release to speak about (default: the newest known), or a range such as 'vllm>=0.24': "
-            "from which release on is it right?",
+            help="The vLLM release to speak about (default: the newest known), `installed`, or a range such as "
+            "'vllm>=0.24': from which release on is it right?",
+        ),
+    ] = None,
+    engine_python: Annotated[
+        str | None,
+        typer.Option(
+            "--engine-python",
+            metavar="PATH",
+            help="Speak about the vLLM of this interpreter; `--engine installed` looks for one (SPECTOOL_ENGINE, else "
+            "the vllm on PATH).",
         ),
     ] = None,
     select: Annotated[
@@ -81,10 +91,13 @@ def command(
     from spectool import api
     from spectool.cli.output import copying, stderr
     from spectool.configuration.merge import wishes
+    from spectool.engine.choice import INSTALLED, choose
     from spectool.engine.facts import releases
     from spectool.errors import UsageError
 
     answers = parse_settings(settings)
+    if engine is None and engine_python is not None:
+        engine = INSTALLED  # also against the configuration
     wanted = wishes(config, Path.cwd(), fail_on=fail_on, engine=engine, select=select or (), ignore=ignore or ())
     if wanted.file is not None and not quiet:
         stderr().print(f"configuration: {wanted.file}", markup=False)
@@ -98,8 +111,9 @@ def command(
             f"{one} speaks about one vLLM release, not about a range",
             hint="Name one, for example --engine vllm==0.33.0.",
         )
+    choices: list[str | Choice] = list(versions) if versions is not None else [choose(wanted.engine, engine_python)]
     if fix:
-        answers = _repair(drafter, answers, verifier, wanted.engine, quiet=quiet)
+        answers = _repair(drafter, answers, verifier, choices[0], quiet=quiet)
     with copying("reading weights", quiet=quiet or not weights) as progress:
         reports = [
             api.validate(
@@ -107,12 +121,12 @@ def command(
                 verifier=verifier,
                 settings=answers,
                 dialect=from_,
-                engine=version,
+                engine=choice,
                 selection=wanted.selection,
                 weights=weights,
                 progress=progress,
             )
-            for version in versions or (wanted.engine,)
+            for choice in choices
         ]
     good = [not any(finding.severity in failing for finding in report.findings) for report in reports]
     if versions is not None:
@@ -131,7 +145,7 @@ def severities_from(threshold: FailOn) -> tuple[Severity, ...]:
 
 
 def _repair(
-    drafter: str, answers: dict[str, Any], verifier: str | None, engine: str | None, *, quiet: bool
+    drafter: str, answers: dict[str, Any], verifier: str | None, choice: str | Choice, *, quiet: bool
 ) -> dict[str, Any]:
     """Repair a folder's config and say what was done. Return the answers to check it with.
 
@@ -141,6 +155,7 @@ def _repair(
     from spectool.loading import load_drafter, recorded_answers
     from spectool.upgrade.upgrade import plan_upgrade, write_upgrade
 
+    engine = choice if isinstance(choice, str) else choice.facts.version
     checkpoint, _ = load_drafter(drafter)
     settled = {**recorded_answers(checkpoint), **answers}
     upgrade = plan_upgrade(checkpoint.root, settings=settled, verifier=verifier, engine=engine)

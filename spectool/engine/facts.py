@@ -71,6 +71,34 @@ def engine_facts(version: str | None = None) -> EngineFacts:
     return _load(wanted)
 
 
+def nearest_facts(version: str) -> EngineFacts:
+    """Return the facts to speak with about a release that somebody runs, whatever its number.
+
+    Unlike a release somebody names, an installed one is there: of a release without facts, those of the same minor
+    release stand in, else of the last before it, else the oldest. The caller says so (rule ENG002).
+
+    Args:
+        version: as a distribution has it, such as `0.33.0`, `0.34.0rc1` or `0.33.1.dev5+g1a2b3c`.
+
+    Raises:
+        UsageError: it begins with no number.
+
+    """
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    if match is None:
+        raise UsageError(
+            f"the installed vLLM calls itself {version!r}, which is no version",
+            hint=f"Name the release it was built from: --engine vllm=={known_versions()[-1]}.",
+        )
+    wanted, known = _order(match[1]), known_versions()
+    if len(wanted) == 1:
+        wanted = (*wanted, 0)
+    same = [name for name in known if _order(name)[:2] == wanted[:2]]
+    before = [name for name in known if _order(name) <= wanted]
+    exact = [name for name in known if _order(name) == wanted]
+    return _load((exact or same or before or known[:1])[-1])
+
+
 def releases(text: str) -> tuple[str, ...] | None:
     """Return the known releases in a range such as `vllm>=0.26,<0.30`, oldest first; None when it is no range.
 

@@ -42,6 +42,6 @@ class Configuration(BaseModel):
     engine: str | None = Field(
         default=None,
         min_length=1,
-        description="The vLLM release to speak about, or a range, as `--engine` takes it.",
+        description="The vLLM release to speak about, `installed`, or a range, as `--engine` takes it.",
         examples=["vllm==0.33.0"],
     )

@@ -120,3 +120,21 @@ def meaning_unsettled(context: Context) -> Iterator[Hit | Abstain]:
 def method_not_in_release(context: Context) -> Iterator[Hit]:
     """Fires when the release has no way to load the folder."""
     yield from engine_refuses(context, "ENG001")
+
+
+@rule(
+    "ENG002",
+    "release-without-facts",
+    severity="note",
+    scope="engine",
+    summary="spectool has no facts of this vLLM release; another release's stand in.",
+    why="What changed between the two is not known here, so a verdict may be that of the other release.",
+    fix="Update spectool, or in a checkout of it read the release: `make facts VLLM=X`.",
+    references=("spectool/data/vllm/*.json",),
+)
+def release_without_facts(context: Context) -> Iterator[Hit]:
+    """Fires when the release that was asked about is not the one that is spoken about."""
+    choice = context.choice
+    if choice is not None and choice.stand_in:
+        where = f" in {choice.installed.python}" if choice.installed is not None else ""
+        yield Hit(f"vLLM {choice.asked}{where} is judged by the facts of {context.facts.title}, the nearest there are")

@@ -16,6 +16,7 @@ from spectool.engine.reading.record import EngineReading
 from spectool.formats.verifier import VerifierView
 
 if TYPE_CHECKING:
+    from spectool.engine.choice import Choice
     from spectool.weights.record import Weights
 
 
@@ -24,7 +25,7 @@ class Context:
     """A drafter folder, its two readings, and the verifier. `shapes` are canonical names and shapes.
 
     `verifier` is None when none was given, or only its Hub id is known; `tokens` is K as it will be served; `weights`
-    is what the tensors hold, where they were read.
+    is what the tensors hold, where they were read; `choice` is how the release was asked for, where somebody asked.
     """
 
     view: View
@@ -36,6 +37,7 @@ class Context:
     tokens: int | None
     same_tokenizer: Callable[[], bool | None] = lambda: None
     weights: Weights | None = None
+    choice: Choice | None = None
 
     @property
     def method(self) -> Method:
