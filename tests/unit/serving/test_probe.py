@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -154,7 +155,8 @@ def test_an_engine_that_starts_with_nothing_is_exit_2(site: Path, pairs: Path, p
 def test_a_server_that_dies_under_the_prompts_is_exit_2(site: Path, pairs: Path, prompts: Path) -> None:
     done = probe(site, command(pairs, "--prompts", str(prompts)), die_at_request=[3, 0])
     assert done.returncode == 2
-    assert "did not answer" in done.stderr
+    # The kernel decides how far the dying server's answer came: nothing at all, or its headers.
+    assert re.search(r"/v1/completions (did not answer|stopped after \d+ of \d+ bytes)", done.stderr)
 
 
 def test_an_api_key_is_used_and_not_shown(site: Path, pairs: Path, prompts: Path) -> None:
