@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from pathlib import Path
 
 import pytest
+from environments import why_no_engine
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -19,3 +23,16 @@ def root() -> Path:
 def pairs() -> Path:
     """The example verifier and drafters; tests copy what they change."""
     return ROOT / "examples" / "pairs"
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    """An interpreter with torch: this one, or the engine's. Without either the test is skipped."""
+    chosen = os.environ.get("SPECTOOL_TEST_ENGINE")
+    if chosen:
+        path = Path(chosen).absolute()
+        assert path.is_file(), f"SPECTOOL_TEST_ENGINE={chosen} does not exist"
+        return path
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip(why_no_engine() or "no torch: `make test` has it in the engine's environment")
+    return Path(sys.executable)

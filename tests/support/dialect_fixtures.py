@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import drafters
+from checkpoints import Tensors
 from drafters import Size, Spec
 
 from spectool.dialects.view import View
@@ -30,6 +31,8 @@ class Fixture:
     verifier: VerifierView
     settings: dict[str, Any] = field(default_factory=dict)
     verifier_tensors: dict[str, Spec] | None = None
+    content: Tensors = field(default_factory=dict)
+    """Tensors whose values matter, where weights are written: dtype, shape, bytes."""
 
 
 def rebuilt(view: View, name: str, change: Callable[[dict[str, Any], Shapes], None], *files: str) -> View:
