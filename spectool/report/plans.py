@@ -14,8 +14,15 @@ from spectool.checkpoint.writer import WrittenFile
 from spectool.drafter.compare import LABELS, show
 from spectool.drafter.model import TITLES
 from spectool.report.text import finding_text
+from spectool.writers.formats import FORMATS
+from spectool.writers.plan import Restore
 
 _PLAIN = {"-", "no", "1"}
+LAYOUTS = {
+    "native": "vLLM loads this layout as it is",
+    "speculators": "the format vLLM loads",
+    "foreign": "to be converted",
+}
 
 
 def size_text(nbytes: int) -> str:
@@ -39,12 +46,7 @@ def print_inspection(found: Inspection, console: Console) -> None:
     table.add_row("block size", show(reading.drafter.block_size), "")
     table.add_row("K (tokens per pass)", show(reading.drafter.speculative_tokens), "")
     table.add_row("weights", f"{len(found.view.tensors)} tensors, {size_text(found.source.total_bytes)}", "")
-    served = {
-        "native": "vLLM loads this layout as it is",
-        "speculators": "the format vLLM loads",
-        "foreign": "to be converted",
-    }
-    table.add_row("layout", served[file.layout], f"[dim]{file.evidence}[/]")
+    table.add_row("layout", LAYOUTS[file.layout], f"[dim]{file.evidence}[/]")
     console.print(table)
     for item in reading.assumptions:
         console.print(f"[dim]assumed[/] {item.field} = {escape(item.value)}: {escape(item.why)}")
@@ -58,9 +60,11 @@ def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -
     """Print what a conversion will do; `brief` leaves out the tensors."""
     found, output = plan.inspection, plan.output
     title = f"{TITLES[found.reading.drafter.method]}, {found.dialect.file.title}"
-    kind = output.config["speculators_model_type"]
-    console.print(f"[bold]{escape(found.view.name)}[/]  {title} -> Speculators {kind}")
-    console.print(f"vLLM {plan.facts.version} reads the planned folder as the drafter was trained")
+    target = FORMATS[output.format]
+    kind = output.config.get("speculators_model_type", TITLES[output.drafter.method])
+    console.print(f"[bold]{escape(found.view.name)}[/]  {title} -> {target.title} {kind}")
+    reader = f"vLLM {plan.facts.version}" if target.served else "the format's own dialect file"
+    console.print(f"{reader} reads the planned folder as the drafter was trained")
     if not brief:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in ("tensor", "shape", "from", "operation"):
@@ -74,7 +78,7 @@ def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -
             )
         console.print(table)
     for name, why in output.dropped.items():
-        console.print(f"dropped {escape(name)}: {escape(why)}")
+        console.print(f"dropped {escape(name)}: {escape(why)}{escape(_again(output.restore.get(name)))}")
     for assumed in found.reading.assumptions:
         console.print(f"assumed {assumed.field} = {escape(assumed.value)}: {escape(assumed.why)}")
     for note in output.notes:
@@ -83,6 +87,16 @@ def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -
         console.print(finding_text(finding))
     for unknown in plan.unknowns:
         console.print(f"[dim]not checked[/] {unknown.code}: {escape(unknown.missing)}")
+
+
+def _again(restore: Restore | None) -> str:
+    if restore is None:
+        return ""
+    return {
+        "verifier": f" (restored from the verifier's {restore.name} by --verifier)",
+        "zeros": " (made again where it is needed)",
+        "computed": " (made again where it is needed)",
+    }[restore.origin]
 
 
 def print_written(plan: ConversionPlan, out: Path, files: Sequence[WrittenFile], console: Console) -> None:
