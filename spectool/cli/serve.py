@@ -1,4 +1,4 @@
-"""`spectool serve DRAFTER`: build the `vllm serve` command for a drafter, run it, watch it.
+"""`spectool serve DRAFTER|FILE`: build the `vllm serve` command for a drafter, run it, watch it, or write it down.
 
 Register with `context_settings=CONTEXT_SETTINGS`: what comes after `--` must arrive in `ctx.args`. Unknown options
 before `--` stay errors, since a mistyped option of ours must not become a flag of vLLM's.
@@ -9,20 +9,40 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectool.cli.options import Drafter, Format, OutputFormat, Quiet, Settings, Verifier, parse_settings
+from spectool.cli.options import Format, OutputFormat, Quiet, Settings, Verifier, parse_settings
 
 if TYPE_CHECKING:
     from spectool.engine.ask import Engine
+    from spectool.formats.deployment import Deployment
     from spectool.planning.command import Flag
     from spectool.planning.launch import LaunchPlan
 
 CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": False}
 
 
+class EmitKind(StrEnum):
+    """`spectool.emit.write.Kind`, whose module is imported only to emit; a test holds the two together."""
+
+    sh = "sh"
+    docker = "docker"
+    compose = "compose"
+    k8s = "k8s"
+    systemd = "systemd"
+    vllm_config = "vllm-config"
+
+
+DrafterOrFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="DRAFTER|FILE", help="The drafter's folder, or a deployment file (serve.yaml).", show_default=False
+    ),
+]
 EnginePython = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="The engine's interpreter; else SPECTOOL_ENGINE, else that of the vllm on PATH."),
@@ -31,16 +51,22 @@ EnginePython = Annotated[
 
 def command(
     ctx: typer.Context,
-    drafter: Drafter,
+    drafter: DrafterOrFile,
     *,
     verifier: Verifier = None,
     settings: Settings = None,
     engine_python: EnginePython = None,
     gpus: Annotated[
         str | None,
-        typer.Option(metavar="NAME:COUNT", help="Plan for these GPUs, such as a100-80gb:2: flags and memory."),
+        typer.Option(
+            metavar="NAME:COUNT",
+            help="Plan for these GPUs, such as a100-80gb:2 (h200:8x2: two machines): flags and memory.",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command and why, start nothing.")] = False,
+    emit: Annotated[
+        EmitKind | None, typer.Option("--emit", help="Print the launch as a file to hand over, start nothing.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--exec", help="Become the engine instead of watching it.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Serve a drafter that has errors.")] = False,
     format: OutputFormat = Format.text,  # noqa: A002 - the option's name
@@ -53,29 +79,134 @@ def command(
     from spectool.serving.progress import Progress
     from spectool.serving.serve import serve
 
-    extra = with_port(ctx.args)
-    if gpus is not None:
-        parse_gpus(gpus)  # an open question about the name comes before any work
+    wish = wish_of(drafter, verifier, settings, gpus, ctx.args)
+    extra = with_port(wish.extra) if emit is None else wish.extra
+    if wish.gpus is not None:
+        parse_gpus(wish.gpus)  # an open question about the name comes before any work
     file_keys = read_config_file(extra)
     address = from_flags(extra, file_keys)
-    pair = describe_pair(drafter, verifier, settings, extra, force=force)
+    pair = describe_pair(wish.drafter, wish.verifier, wish.settings, extra, force=force)
     flags_for(None, pair, extra)  # what is wrong with the flags is said before an engine is asked
-    engine = find(engine_python, required=not dry_run)
-    plan = plan_for_gpus(engine, pair, gpus, settings, extra, file_keys) if gpus is not None else None
+    # What is emitted runs elsewhere: the engine of this machine has no part in it, unless it is named.
+    engine = find(engine_python, required=not dry_run) if emit is None or engine_python else None
+    plan = None
+    if wish.gpus is not None:
+        plan = plan_for_gpus(engine, pair, wish.gpus, wish.settings, extra, file_keys, wish.release)
     parts = flags_for(engine, pair, extra, planned=plan.flags if plan is not None else ())
     argv = [word for part in parts for word in part.argv]
+    if emit is not None:
+        hand_over(emit, parts, pair, wish, engine, plan)
+        return
     if dry_run:
         show(parts, format, plan)
         return
     if plan is not None and not quiet:
         explain(parts, plan)
+    environment = wish.environment()
     if replace:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(argv[0], argv, dict(os.environ))  # noqa: S606 - no shell is meant
+        os.execve(argv[0], argv, environment)  # noqa: S606 - no shell is meant
     with Progress(quiet=quiet) as progress:
-        code = serve(argv, address, progress, name=served_name(argv))
+        code = serve(argv, address, progress, name=served_name(argv), env=environment)
     raise typer.Exit(code)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user wants served, from options or from a deployment file.
+
+    `release` is the vLLM a deployment file is meant for; `deployment` the rest of the file.
+    """
+
+    drafter: str
+    verifier: str | None
+    settings: list[str] | None
+    gpus: str | None
+    extra: list[str]
+    deployment: Deployment | None = None
+
+    @property
+    def release(self) -> str | None:
+        """The vLLM release that a deployment file names."""
+        named = self.deployment.engine if self.deployment is not None else None
+        return named.removeprefix("vllm==") if named is not None else None
+
+    def environment(self) -> dict[str, str]:
+        """Return the engine's variables: ours, and those of the file.
+
+        Raises:
+            UsageError: a secret's variable is not set.
+
+        """
+        from spectool.errors import UsageError
+
+        found = dict(os.environ)
+        if self.deployment is None:
+            return found
+        found.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(self.deployment.start_seconds))
+        if self.deployment.cache is not None and self.deployment.cache.startswith("/"):
+            found["HF_HOME"] = self.deployment.cache
+        for name, source in self.deployment.secrets.items():
+            variable = source.removeprefix("env:") if source.startswith("env:") else name
+            if not os.environ.get(variable):
+                raise UsageError(f"{variable} is not set: the deployment file takes {name} from it")
+            found[name] = os.environ[variable]
+        return found | self.deployment.env
+
+
+def wish_of(drafter: str, verifier: str | None, settings: list[str] | None, gpus: str | None, extra: list[str]) -> Wish:
+    """Read the deployment file if one is named; options and flags on the command line win over it."""
+    from spectool.deployment import is_deployment, read_deployment, vllm_words
+    from spectool.planning import flags
+    from spectool.planning.command import SERVED_NAME
+
+    if not is_deployment(drafter):
+        return Wish(drafter, verifier, settings, gpus, list(extra))
+    file = read_deployment(drafter)
+    own = {text.partition("=")[0] for text in settings or []}
+    answers = [f"{key}={_spelled(value)}" for key, value in file.settings.items() if key not in own]
+    given = {flag.name.removeprefix("--") for flag in flags.given(extra)}
+    table = {key: value for key, value in file.vllm.items() if not {key, f"no-{key}"} & given}
+    words = vllm_words(table)
+    if file.served_name is not None and not flags.has(extra, SERVED_NAME):
+        words += [SERVED_NAME, file.served_name]
+    return Wish(
+        drafter=file.drafter,
+        verifier=verifier or file.verifier,
+        settings=[*answers, *(settings or [])],
+        gpus=gpus or file.gpus,
+        extra=[*words, *extra],
+        deployment=file,
+    )
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def hand_over(
+    kind: EmitKind, parts: list[Flag], pair: Any, wish: Wish, engine: Engine | None, plan: LaunchPlan | None
+) -> None:
+    """Print the launch as one file to stdout, and what to know about it to stderr."""
+    from spectool.emit.write import Kind, write
+    from spectool.engine.facts import engine_facts
+    from spectool.formats.deployment import Deployment
+    from spectool.planning.gpus import parse_gpus
+
+    version = wish.release or (engine.version if engine is not None else engine_facts(None).version)
+    text, notes = write(
+        Kind(kind.value),
+        parts,
+        wish.deployment or Deployment(deployment_version=1, drafter=wish.drafter),
+        verifier=str(pair.verifier),
+        drafter=str(pair.drafter),
+        version=version,
+        gpus=parse_gpus(wish.gpus) if wish.gpus is not None else None,
+    )
+    sys.stdout.write(text)
+    for note in [*notes, *(plan.notes if plan is not None else ())]:
+        sys.stderr.write(f"note: {note}\n")
 
 
 def describe_pair(
@@ -139,8 +270,9 @@ def plan_for_gpus(
     settings: list[str] | None,
     extra: list[str],
     file_keys: dict[str, str],
+    release: str | None = None,
 ) -> LaunchPlan:
-    """Plan the launch on given GPUs, for the engine found or the newest one known."""
+    """Plan the launch on given GPUs, for the engine found, the release named, or the newest one known."""
     from spectool.launch_plan import plan_for
     from spectool.planning.command import take_speculative
 
@@ -153,7 +285,7 @@ def plan_for_gpus(
         extra=rest,
         file_keys=file_keys,
         k=(own or {}).get("num_speculative_tokens"),
-        engine=engine.version if engine is not None else None,
+        engine=engine.version if engine is not None else release,
     )
 
 

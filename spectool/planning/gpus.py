@@ -11,7 +11,7 @@ from functools import cache
 from spectool.errors import QuestionError, UsageError
 from spectool.resources import package_data
 
-_OPTION = re.compile(r"(?P<name>[^:]+)(?::(?P<count>[1-9][0-9]{0,3}))?")
+_OPTION = re.compile(r"(?P<name>[^:]+)(?::(?P<count>[1-9][0-9]{0,3})(?:x(?P<nodes>[1-9][0-9]{0,2}))?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,20 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """Equal GPUs of one machine."""
+    """Equal GPUs: `count` of them in all, spread evenly over `nodes` machines."""
 
     gpu: Gpu
     count: int
+    nodes: int = 1
 
     def __str__(self) -> str:
-        return f"{self.count} x {self.gpu.name}"
+        spread = f" on {self.nodes} machines" if self.nodes > 1 else ""
+        return f"{self.count} x {self.gpu.name}{spread}"
+
+    @property
+    def per_node(self) -> int:
+        """GPUs in each machine."""
+        return self.count // self.nodes
 
 
 @cache
@@ -66,7 +73,7 @@ def catalogue() -> tuple[Gpu, ...]:
 
 
 def parse_gpus(text: str) -> Gpus:
-    """Read `NAME` or `NAME:COUNT`; the count is 1 where none is given.
+    """Read `NAME`, `NAME:COUNT` or `NAME:COUNTxMACHINES`; the count, per machine, is 1 where none is given.
 
     Raises:
         QuestionError: the name leaves open which of several GPUs is meant (`a100` comes with 40 and 80 GB).
@@ -75,9 +82,9 @@ def parse_gpus(text: str) -> Gpus:
     """
     match = _OPTION.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"--gpus {text}: write NAME:COUNT, such as a100-80gb:2")
-    count = int(match["count"] or 1)
-    return Gpus(gpu_named(match["name"], count), count)
+        raise UsageError(f"--gpus {text}: write NAME:COUNT, such as a100-80gb:2, or h200:8x2 for two machines")
+    count, nodes = int(match["count"] or 1), int(match["nodes"] or 1)
+    return Gpus(gpu_named(match["name"], count), count * nodes, nodes)
 
 
 def gpu_named(text: str, count: int = 1) -> Gpu:

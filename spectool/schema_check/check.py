@@ -64,7 +64,9 @@ def _recorded(path: Path, document: Document) -> dict[str, Any]:
 def _located(path: Path, document: Document, remarks: Iterable[Remark]) -> Iterator[Located]:
     lines = None
     for item in remarks:
-        if path.suffix == ".toml":
+        if document.lines:
+            line = line_of(document.lines, item.path)
+        elif path.suffix == ".toml":
             line = toml_line(document.text, item.path)
         else:
             lines = json_lines(document.text) if lines is None else lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from spectool.checkpoint.json_text import parse_json
 from spectool.errors import SourceError
 from spectool.formats.speculators import is_speculators
 from spectool.formats.speculators.others import OTHERS
+from spectool.formats.yaml_text import parse_yaml
 from spectool.schema_check.record import Kind
 
 MAX_BYTES = 16 * 2**20
@@ -20,12 +21,16 @@ MAX_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's text and content. `kind` is None for a file that is passed over, `why` says why."""
+    """A file's text and content. `kind` is None for a file that is passed over, `why` says why.
+
+    `lines` has the line of every key of a YAML file; of other files they are looked for when needed.
+    """
 
     text: str
     content: Any
     kind: Kind | None
     why: str = ""
+    lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
 
 
 def read_document(path: Path, kind: Kind | None) -> Document:
@@ -39,6 +44,8 @@ def read_document(path: Path, kind: Kind | None) -> Document:
     text = _text(path)
     if path.suffix == ".toml":
         return _toml(path, text, kind)
+    if path.suffix in (".yaml", ".yml"):
+        return _yaml(path, text, kind)
     try:
         content = parse_json(text, str(path))
     except SourceError:
@@ -84,6 +91,16 @@ def _toml(path: Path, text: str, kind: Kind | None) -> Document:
     elif kind not in {"dialect", "deployment"}:
         return Document(text, content, None, f"TOML, and a {kind} file is JSON")
     return Document(text, content, kind, "" if kind else "no kind of file spectool knows")
+
+
+def _yaml(path: Path, text: str, kind: Kind | None) -> Document:
+    """Read YAML, which is a deployment file or none of ours: most YAML of a repository is somebody else's."""
+    if kind not in (None, "deployment"):
+        return Document(text, None, None, f"YAML, and a {kind} file is not")
+    if kind is None and "deployment_version" not in text:
+        return Document(text, None, None, "no kind of file spectool knows")
+    content, lines = parse_yaml(text, str(path))
+    return Document(text, content, "deployment", lines=lines)
 
 
 def _kind_of_json(path: Path, content: Any) -> tuple[Kind | None, str]:

@@ -12,6 +12,7 @@ from spectool.formats.deployment import Deployment
 from spectool.formats.dialect import DialectFile
 from spectool.formats.provenance import Provenance
 from spectool.formats.speculators.parse import Path, says
+from spectool.planning.redact import is_secret_name, redact_text
 from spectool.schema_check.codes import FORMAT
 from spectool.schema_check.record import Kind, Remark
 
@@ -23,6 +24,8 @@ def check_document(kind: Kind, document: Mapping[str, Any], filename: str) -> It
     if kind == "dialect" and filename != f"{document.get('dialect', '')}.toml" and "dialect" in document:
         message = f"dialect is {document['dialect']!r}, the file is {filename}"
         yield Remark(("dialect",), FORMAT, "error", message, "A dialect file bears its dialect's name.")
+    if kind == "deployment":
+        yield from _secrets(document)
     seen: set[Path] = set()
     try:
         MODELS[kind].model_validate(document)
@@ -32,7 +35,21 @@ def check_document(kind: Kind, document: Mapping[str, Any], filename: str) -> It
             if path in seen:
                 continue
             seen.add(path)
-            yield Remark(path, FORMAT, "error", f"{_dotted(path)} {says(detail)}", _fix(kind, path, detail["type"]))
+            said = says(detail)
+            if kind == "deployment" and path[:1] in (("secrets",), ("env",)):
+                said = "is no reference of the form env:NAME or secret:NAME/KEY"  # what stands there may be a secret
+            yield Remark(path, FORMAT, "error", f"{_dotted(path)} {said}", _fix(kind, path, detail["type"]))
+
+
+def _secrets(document: Mapping[str, Any]) -> Iterator[Remark]:
+    """Yield the places where a secret stands in the open, without it."""
+    fix = "Name where it comes from: secrets: {VLLM_API_KEY: env:VLLM_API_KEY}, or secret:NAME/KEY."
+    for part in ("env", "vllm"):
+        table = document.get(part)
+        for key, value in table.items() if isinstance(table, Mapping) else ():
+            text = value if isinstance(value, str) else json.dumps(value)
+            if value is not None and (is_secret_name(str(key)) or redact_text(text) != text):
+                yield Remark((part, key), FORMAT, "error", f"{part}.{key} holds a secret in the open", fix)
 
 
 def _within(document: object, path: Path) -> Path:

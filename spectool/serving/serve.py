@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spectool.errors import EngineMissingError, UsageError
 from spectool.planning import flags
@@ -20,7 +20,15 @@ _POLL = 0.2
 _SNAPSHOT_EVERY = 60.0
 
 
-def serve(argv: Sequence[str], address: Address | None, progress: Progress, *, name: str, drafting: bool = True) -> int:
+def serve(
+    argv: Sequence[str],
+    address: Address | None,
+    progress: Progress,
+    *,
+    name: str,
+    drafting: bool = True,
+    env: Mapping[str, str] | None = None,
+) -> int:
     """Run the engine until it ends or a signal comes; return its exit code (128 + signal where one killed it).
 
     One code is corrected: vLLM exits with 0 when its engine died while serving, and a supervisor must see that.
@@ -31,6 +39,7 @@ def serve(argv: Sequence[str], address: Address | None, progress: Progress, *, n
         progress: talks to the user.
         name: under which the model is served.
         drafting: whether acceptance is worth a word.
+        env: the engine's variables; this process's own by default.
 
     Raises:
         UsageError: something listens on the address already.
@@ -41,7 +50,7 @@ def serve(argv: Sequence[str], address: Address | None, progress: Progress, *, n
         raise UsageError(f"{address} is in use already", hint="Choose another port: spectool serve ... -- --port N")
     client = Client(address) if address is not None else None
     with StopSignals() as signals:
-        with EngineProcess(argv, progress.line, grace=stop_grace(argv)) as engine:
+        with EngineProcess(argv, progress.line, env=env, grace=stop_grace(argv)) as engine:
             signals.on_second = engine.kill
             seen = _Acceptance(client)
             if client is not None and address is not None:
