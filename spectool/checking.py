@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,8 @@ def validate(
     selection: Selection = EVERYTHING,
     weights: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    launch: Sequence[str] | None = None,
+    gpus: str | None = None,
 ) -> Report:
     """Put both readings of a folder side by side and run the rules.
 
@@ -81,6 +83,8 @@ def validate(
             nothing else could be checked.
         weights: read the tensors' values as well, and run the rules that look at them.
         progress: called with bytes read and bytes in all, while weights are read.
+        launch: flags of the coming `vllm serve`, as `spectool.rules.launch` reads them; None where it is not known.
+        gpus: `NAME:COUNT` of the launch.
 
     Raises:
         SourceError: the folder or the verifier cannot be read. A fault in a readable file is a finding.
@@ -90,12 +94,23 @@ def validate(
     """
     choice = engine if isinstance(engine, Choice) else choose(engine)
     facts = choice.facts
+    coming, answers = None, dict(settings or {})
+    if launch is not None or gpus is not None or choice.installed is not None:
+        from spectool.launch_check import coming_launch, with_launch  # noqa: PLC0415 - only with a launch
+
+        coming = coming_launch(launch or (), gpus, choice)
+        answers = with_launch(answers, coming)
     try:
-        found = inspect(drafter, verifier=verifier, settings=settings, dialect=dialect)
+        found = inspect(drafter, verifier=verifier, settings=answers, dialect=dialect)
     except RefusedError as error:
         return _not_read(drafter, verifier, facts, error)
     context = replace(gather(found, facts), choice=choice)
     scopes: tuple[Scope, ...] = ("trained", "engine")
+    if coming is not None:
+        scopes = (*scopes, "launch")
+        from spectool.launch_check import launched  # noqa: PLC0415 - only with a launch
+
+        context = launched(context, found, coming, gpus, answers)
     if weights:
         scopes = (*scopes, "weights")
         context = replace(context, weights=_read_weights(found, progress))
@@ -131,10 +146,13 @@ def describe(drafter: str, verifier: str | None = None, settings: Mapping[str, A
     target = verifier or found.reading.verifier_name
     if target is None:
         raise UsageError(f"{found.view.name} does not name its verifier", hint="Give --verifier FOLDER or org/name.")
-    if found.verifier is not None and found.verifier.root is not None:
+    if found.verifier is not None and found.verifier.root is not None and found.verifier.origin is None:
         target = str(found.verifier.root)
     tokens = found.reading.drafter.speculative_tokens or 0
-    return Description(found.reading.drafter.method, tokens, str(found.source.root.resolve()), target, tuple(findings))
+    origin = found.source.origin
+    # The engine fetches a repository itself: the commit that was looked at, whatever its branch does meanwhile.
+    where = str(origin) if origin is not None else str(found.source.root.resolve())
+    return Description(found.reading.drafter.method, tokens, where, target, tuple(findings))
 
 
 def _placed(findings: list[Finding], source: Checkpoint, reading: Reading | None) -> list[Finding]:

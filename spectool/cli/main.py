@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 app.command("inspect")(inspect.command)
 app.command("convert")(convert.command)
-app.command("validate")(validate.command)
+app.command("validate", context_settings=validate.CONTEXT_SETTINGS)(validate.command)
 app.command("serve", context_settings=serve.CONTEXT_SETTINGS)(serve.command)
 app.command("probe", context_settings=probe.CONTEXT_SETTINGS)(probe.command)
 app.add_typer(schema.app)

@@ -33,9 +33,17 @@ class ReportFormat(StrEnum):
     sarif = "sarif"
     github = "github"
     junit = "junit"
+    html = "html"
+
+
+# Endings of a deployment file; its models are imported where there is one.
+_DEPLOYMENT = (".yaml", ".yml", ".toml", ".json")
+# What comes after `--` must arrive in `ctx.args`; an unknown option before it stays an error.
+CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": False}
 
 
 def command(
+    ctx: typer.Context,
     drafter: Drafter,
     verifier: Verifier = None,
     settings: Settings = None,
@@ -81,13 +89,20 @@ def command(
     fix: Annotated[
         bool, typer.Option("--fix", help="First repair a Speculators config.json in place, where that is certain.")
     ] = False,
+    gpus: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:COUNT", help="The GPUs of the coming launch, such as a100-80gb:2: does it fit?"),
+    ] = None,
     weights: Annotated[
         bool, typer.Option("--weights", help="Read the tensors too: NaN, zeros, the vocabulary map, the mask row.")
     ] = False,
     format: Annotated[ReportFormat, typer.Option("--format", help="How to print the result.")] = ReportFormat.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
 ) -> None:
-    """Check a drafter and its verifier before an engine starts."""
+    """Check a drafter and its verifier before an engine starts.
+
+    DRAFTER may be a deployment file. Flags after -- are those of the coming `vllm serve`; they are checked as well.
+    """
     from spectool import api
     from spectool.cli.output import copying, stderr
     from spectool.configuration.merge import wishes
@@ -95,7 +110,16 @@ def command(
     from spectool.engine.facts import releases
     from spectool.errors import UsageError
 
-    answers = parse_settings(settings)
+    answers: dict[str, Any] = parse_settings(settings)
+    words = list(ctx.args) or None
+    if drafter.endswith(_DEPLOYMENT) and not Path(drafter).is_dir():
+        from spectool.deployment import read_deployment, vllm_words
+
+        named = read_deployment(drafter)
+        drafter, verifier, gpus = named.drafter, verifier or named.verifier, gpus or named.gpus
+        answers = {**{str(key): value for key, value in named.settings.items()}, **answers}
+        engine = engine or (named.engine if engine_python is None else None)
+        words = [*vllm_words(named.vllm), *(words or [])]
     if engine is None and engine_python is not None:
         engine = INSTALLED  # also against the configuration
     wanted = wishes(config, Path.cwd(), fail_on=fail_on, engine=engine, select=select or (), ignore=ignore or ())
@@ -125,6 +149,8 @@ def command(
                 selection=wanted.selection,
                 weights=weights,
                 progress=progress,
+                launch=words,
+                gpus=gpus,
             )
             for choice in choices
         ]
@@ -152,11 +178,17 @@ def _repair(
     What a conversion's record settles counts still: the record itself speaks of the file before the repair.
     """
     from spectool.cli.output import stderr
+    from spectool.errors import UsageError
     from spectool.loading import load_drafter, recorded_answers
     from spectool.upgrade.upgrade import plan_upgrade, write_upgrade
 
     engine = choice if isinstance(choice, str) else choice.facts.version
     checkpoint, _ = load_drafter(drafter)
+    if checkpoint.origin is not None:
+        raise UsageError(
+            f"{drafter} is a repository, which is not repaired in place",
+            hint=f"First: hf download {checkpoint.origin.repo}",
+        )
     settled = {**recorded_answers(checkpoint), **answers}
     upgrade = plan_upgrade(checkpoint.root, settings=settled, verifier=verifier, engine=engine)
     write_upgrade(upgrade)
@@ -180,6 +212,10 @@ def _print(report: Report, format: ReportFormat, failing: tuple[Severity, ...], 
             from spectool.report.jsonable import report_json
 
             print_json(report_json(report))
+        case ReportFormat.html:
+            from spectool.report.html.validation import report_html
+
+            print_text(report_html(report))
         case ReportFormat.sarif:
             from spectool.report.sarif import sarif
 

@@ -42,6 +42,7 @@ _SCOPES = {
     "trained": "files and the trainer's reading",
     "engine": "what the engine makes of the folder as it is",
     "weights": "the tensors' values; runs with `--weights` only",
+    "launch": "the flags of the launch; runs with flags after `--` only",
     "file": "the text of one file; `spectool schema check` only",
 }
 

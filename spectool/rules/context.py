@@ -17,7 +17,17 @@ from spectool.formats.verifier import VerifierView
 
 if TYPE_CHECKING:
     from spectool.engine.choice import Choice
+    from spectool.rules.launch import Launch
     from spectool.weights.record import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVerdict:
+    """What the planner says of a launch: why it refuses it, or what it does not know; both empty where it fits."""
+
+    refused: str = ""
+    hint: str | None = None
+    unknown: str = ""
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,9 @@ class Context:
     """A drafter folder, its two readings, and the verifier. `shapes` are canonical names and shapes.
 
     `verifier` is None when none was given, or only its Hub id is known; `tokens` is K as it will be served; `weights`
-    is what the tensors hold, where they were read; `choice` is how the release was asked for, where somebody asked.
+    is what the tensors hold, where they were read; `choice` is how the release was asked for, where somebody asked;
+    `launch` are the flags of the coming launch, which rules of the scope `launch` look at; `launched_plan` asks the
+    planner for its verdict, where GPUs are named.
     """
 
     view: View
@@ -38,11 +50,20 @@ class Context:
     same_tokenizer: Callable[[], bool | None] = lambda: None
     weights: Weights | None = None
     choice: Choice | None = None
+    launch: Launch | None = None
+    launched_plan: Callable[[], PlanVerdict] | None = None
 
     @property
     def method(self) -> Method:
         """The drafter's method."""
         return self.reading.drafter.method
+
+    @property
+    def launched(self) -> Launch:
+        """The launch. Rules of the scope `launch` run only where there is one."""
+        if self.launch is None:
+            raise AssertionError("a rule of the scope `launch` ran without a launch")
+        return self.launch
 
     @property
     def drafter(self) -> Drafter:

@@ -7,6 +7,8 @@ from importlib import import_module
 FAMILIES = (
     *("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier", "limits"),
     *("weights", "schema_only"),
+    # About a launch: they are part of the list of rules, and run where one is told.
+    *("parallel", "runner", "speculation", "sampling", "budgets", "features"),
 )
 
 

@@ -29,6 +29,8 @@ def shorter(context: Context) -> Iterator[Hit | Abstain]:
     """Compares max_position_embeddings of both, as the release treats them."""
     ours = context.drafter.max_position_embeddings
     theirs = context.verifier.max_position_embeddings if context.verifier else None
+    if context.launch is not None and context.launch.own.length is not None:
+        theirs = context.launch.own.length  # as it will be served
     if not isinstance(ours, int) or theirs is None:
         if context.verifier is None:
             yield Abstain("the verifier's max_position_embeddings (--verifier)")
@@ -46,7 +48,49 @@ def shorter(context: Context) -> Iterator[Hit | Abstain]:
     if "block_positions_raised" in features:
         lowered = f"the served length is lowered to {ours}"
         effect = "longer requests are no longer drafted for" if context.method == "peagle" else lowered
-    yield Hit(f"the drafter has {ours} positions, the verifier {theirs}: in {context.facts.title} {effect}")
+    whose = "the verifier"
+    if context.launch is not None and context.launch.own.length is not None:
+        whose = "the launch"
+    yield Hit(f"the drafter has {ours} positions, {whose} {theirs}: in {context.facts.title} {effect}")
+
+
+@rule(
+    "LEN002",
+    "longer-than-the-verifier",
+    scope="launch",
+    summary="The launch serves longer requests than the verifier was made for.",
+    why="vLLM refuses a max_model_len beyond the verifier's, unless its rope is stretched.",
+    fix="Lower --max-model-len, or stretch the verifier's rope with --hf-overrides.",
+    references=("vLLM 0.33 config/model.py get_and_verify_max_len",),
+)
+def longer(context: Context) -> Iterator[Hit | Abstain]:
+    """Compares --max-model-len with the verifier's positions."""
+    launch = context.launched
+    if launch.own.length is None or launch.has("--hf-overrides", "--rope-scaling"):
+        return
+    theirs = context.verifier.max_position_embeddings if context.verifier else None
+    if theirs is None:
+        yield Abstain("the verifier's max_position_embeddings (--verifier FOLDER)")
+    elif launch.own.length > theirs and launch.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") != "1":
+        yield Hit(f"--max-model-len {launch.own.length}, and the verifier has {theirs} positions")
+
+
+@rule(
+    "DTY002",
+    "half-precision-launch",
+    scope="launch",
+    severity="warning",
+    summary="The launch runs both models in float16.",
+    why="The drafter inherits the verifier's dtype and was trained in bfloat16: activations overflow; in one report no "
+    "draft of 1100 was accepted.",
+    fix="Serve with --dtype bfloat16.",
+    references=("github.com/vllm-project/vllm issue 55250", "vLLM 0.33 config/speculative.py"),
+)
+def half_launch(context: Context) -> Iterator[Hit]:
+    """Looks at --dtype."""
+    given = context.launched.value("--dtype")
+    if given in ("float16", "half"):
+        yield Hit(f"--dtype {given}")
 
 
 @rule(

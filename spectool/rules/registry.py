@@ -16,8 +16,9 @@ from spectool.rules.context import Context
 Severity = Literal["error", "warning", "note"]
 # `trained`: decided by files and the trainer's reading alone. `engine`: about what an engine makes of this very folder,
 # so it does not speak against converting the folder into another. `weights`: needs the tensors' values (`--weights`).
+# `launch`: about the flags of the coming launch; runs where they are given.
 # `file`: decided elsewhere, on the text of one file; no check of a folder runs it.
-Scope = Literal["trained", "engine", "weights", "file"]
+Scope = Literal["trained", "engine", "weights", "launch", "file"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,147 @@
+"""PAR: how a launch divides both models over GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.formats.lookup import is_int
+from spectool.rules.context import Context
+from spectool.rules.registry import Abstain, Hit, rule
+
+_SPECULATIVE = "vLLM 0.33 config/speculative.py"
+# Verifiers whose inner class relays aux hidden states to the last stage, and ones seen not to
+# (vLLM 0.33, supports_aux_hidden_states_over_pp in model_executor/models and models).
+_RELAY = {
+    *("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"),
+    *("Qwen3VLForConditionalGeneration", "SarvamMLAForCausalLM", "DeepseekV4ForCausalLM", "KimiLinearForCausalLM"),
+}
+_NO_RELAY = {
+    *("Qwen3MoeForCausalLM", "GptOssForCausalLM", "Qwen3NextForCausalLM", "MiMoForCausalLM", "GraniteForCausalLM"),
+    *("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"),
+}
+
+
+@rule(
+    "PAR001",
+    "tensor-parallel-does-not-divide",
+    scope="launch",
+    summary="The tensor-parallel size does not divide both models.",
+    why=(
+        "Draft layers are split over the verifier's ranks, whatever draft_tensor_parallel_size says. Heads and MLP "
+        "width must be multiples of it, key-value heads a multiple or a divisor. Else an assertion fails at load."
+    ),
+    fix="Use a tensor-parallel size that divides both models.",
+    references=(
+        "vLLM 0.33 config/model.py verify_with_parallel_config",
+        "vLLM 0.33 model_executor/models/qwen3_dflash.py: tp_size from the process group",
+    ),
+)
+def tensor_parallel(context: Context) -> Iterator[Hit | Abstain]:
+    """Holds --tensor-parallel-size against the heads and widths of both."""
+    from spectool.planning.models import Model, UnknownError  # noqa: PLC0415 - only with a launch
+    from spectool.planning.parallel import candidates, obstacles  # noqa: PLC0415 - only with a launch
+
+    launch = context.launched
+    if not context.sized:
+        return
+    model = launch.model
+    if model is None:
+        # The drafter alone: a verifier that divides by anything.
+        size = context.drafter.dimensions
+        sizes = {"num_attention_heads": size.num_heads, "num_key_value_heads": size.num_kv_heads}
+        model = Model("the drafter", sizes, sizes, None)
+        yield Abstain("the verifier's heads and widths (--verifier FOLDER)")
+    try:
+        wrong = obstacles(launch.ranks, model, context.drafter)
+        fitting = [str(ranks) for ranks in candidates(max(launch.ranks, 8), model, context.drafter)]
+    except UnknownError as error:
+        yield Abstain(str(error))
+        return
+    if wrong:
+        own = [text for text in wrong if launch.model is not None or "drafter" in text]
+        yield Hit(f"--tensor-parallel-size {launch.ranks}: {'; '.join(own)}", f"These divide: {', '.join(fitting)}.")
+
+
+@rule(
+    "PAR002",
+    "draft-tensor-parallel",
+    scope="launch",
+    summary="draft_tensor_parallel_size is neither 1 nor the verifier's.",
+    why="vLLM takes no other value; and for these methods the draft layers follow the verifier's ranks in any case.",
+    fix="Leave draft_tensor_parallel_size out.",
+    references=(f"{_SPECULATIVE} _verify_and_get_draft_tp",),
+)
+def draft_tensor_parallel(context: Context) -> Iterator[Hit]:
+    """Compares it with the launch's ranks."""
+    given = context.launched.speculative.get("draft_tensor_parallel_size")
+    if given is not None and (not is_int(given) or given not in (1, context.launched.ranks)):
+        yield Hit(f"draft_tensor_parallel_size is {given!r}, with --tensor-parallel-size {context.launched.ranks}")
+
+
+@rule(
+    "PAR003",
+    "pipeline-parallel",
+    scope="launch",
+    summary="The launch has pipeline stages over which this pair cannot draft.",
+    why=(
+        "The drafter lives on the last stage and reads hidden states of layers on earlier ones. Only some verifiers "
+        "relay them, from vLLM 0.30 on, and P-EAGLE's model runner never does."
+    ),
+    fix="Use --tensor-parallel-size in place of --pipeline-parallel-size.",
+    references=(
+        "vLLM 0.33 v1/worker/gpu/spec_decode/eagle/eagle3_utils.py verify_supports_aux_hidden_states_over_pp",
+        "github.com/vllm-project/vllm pull 50514",
+    ),
+)
+def pipeline(context: Context) -> Iterator[Hit | Abstain]:
+    """Looks at the method, the release and the verifier's class."""
+    stages, facts = context.launched.stages, context.facts
+    if stages == 1:
+        return
+    name = context.verifier.architectures[0] if context.verifier and context.verifier.architectures else None
+    if context.method == "peagle":
+        yield Hit(f"P-EAGLE with {stages} pipeline stages: its aux hidden states stay on the stages that compute them")
+    elif "aux_over_stages" not in facts.features:
+        yield Hit(f"{facts.title} relays no aux hidden states over {stages} pipeline stages")
+    elif name in _NO_RELAY:
+        yield Hit(f"{name} relays no aux hidden states over {stages} pipeline stages")
+    elif name not in _RELAY:
+        yield Abstain(f"whether {name or 'the verifier'} relays aux hidden states over pipeline stages")
+
+
+@rule(
+    "PAR004",
+    "context-parallel",
+    scope="launch",
+    severity="warning",
+    summary="Decode context parallelism with a drafter of ordinary attention.",
+    why="The drafter's cache is split as well: acceptance near zero, or an assertion, in several reports.",
+    fix="Leave --decode-context-parallel-size at 1.",
+    references=("github.com/vllm-project/vllm issues 46514, 48392, 56723, 53673",),
+)
+def context_parallel(context: Context) -> Iterator[Hit]:
+    """Fires above 1: no drafter of these methods has latent attention."""
+    text = context.launched.value("--decode-context-parallel-size", "-dcp")
+    if text is not None and text.isdecimal() and int(text) > 1:
+        yield Hit(f"--decode-context-parallel-size {text} splits the drafter's cache too")
+
+
+@rule(
+    "PAR005",
+    "more-gpus-than-there-are",
+    scope="launch",
+    summary="The launch wants more GPUs than it is given.",
+    why="vLLM refuses a world larger than the GPUs it sees, unless several machines are named.",
+    fix="Lower --tensor-parallel-size or --data-parallel-size, or name more GPUs.",
+    references=("vLLM 0.33 config/parallel.py",),
+)
+def world(context: Context) -> Iterator[Hit]:
+    """Multiplies the three sizes and compares, where GPUs are named and one machine is meant."""
+    launch = context.launched
+    if launch.gpus is None or launch.has("--nnodes", "-n", "--distributed-executor-backend"):
+        return
+    copies = launch.own.data_parallel or 1
+    wanted = launch.ranks * launch.stages * copies
+    if wanted > launch.gpus.count:
+        parts = f"{launch.ranks} ranks x {launch.stages} stages x {copies} copies"
+        yield Hit(f"{parts} are {wanted} GPUs, and there are {launch.gpus.count}")

@@ -1,0 +1,109 @@
+"""RUN: which of vLLM's two model runners a launch chooses, and which one the drafter needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectool.rules.context import Context
+from spectool.rules.registry import Hit, rule
+
+RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+_CONFIG = "vLLM 0.33 config/vllm.py use_v2_model_runner"
+
+
+def first_runner(context: Context) -> str | None:
+    """Say why the launch runs on model runner V1; None where it does not, as far as its words tell."""
+    launch = context.launched
+    if launch.environment.get(RUNNER) == "0":
+        return f"{RUNNER}=0"
+    if context.method == "peagle":
+        return "P-EAGLE"
+    if launch.environment.get(RUNNER) == "1":
+        return None
+    if launch.triton is False:
+        return "the engine has no Triton"
+    if launch.has("--enable-dbo"):
+        return "--enable-dbo"
+    if launch.value("--distributed-executor-backend") == "external_launcher" and launch.stages > 1:
+        return "external_launcher with pipeline stages"
+    return None
+
+
+def _mixed(context: Context) -> bool:
+    windows = {layer.window is None for layer in context.drafter.attention}
+    return context.method == "dflash" and len(windows) > 1
+
+
+@rule(
+    "RUN001",
+    "needs-runner-v2",
+    scope="launch",
+    summary="The launch chooses model runner V1, on which this drafter does not run.",
+    why=(
+        "DSpark, DFlash with sliding beside full layers, adaptive verification and a quantised draft head exist in "
+        "model runner V2 only."
+    ),
+    fix=f"Leave {RUNNER} unset, and drop the flag that forces V1.",
+    references=(_CONFIG, "github.com/vllm-project/vllm issue 50851"),
+)
+def needs_second(context: Context) -> Iterator[Hit]:
+    """Compares what the drafter and the speculative configuration need with what the launch forces."""
+    reason = first_runner(context)
+    if reason is None or reason == "P-EAGLE":
+        needs = []
+    elif context.method == "dspark":
+        needs = ["DSpark"]
+    else:
+        needs = ["DFlash with sliding beside full layers"] if _mixed(context) else []
+    if reason is not None:
+        speculative = context.launched.speculative
+        needs += ["adaptive verification"] if speculative.get("enable_adaptive_verification") is True else []
+        needs += ["draft_lm_head_quantization"] if speculative.get("draft_lm_head_quantization") is not None else []
+    if needs:
+        says = "refuses" if "runner_v1_refuses" in context.facts.features else "fails with"
+        yield Hit(f"model runner V1 ({reason}): {context.facts.title} {says} {', '.join(needs)} there")
+
+
+@rule(
+    "RUN002",
+    "needs-runner-v1",
+    scope="launch",
+    methods=("peagle",),
+    summary="The launch forces model runner V2, which does not run P-EAGLE.",
+    why="V2's speculator drafts token by token; V2 forced by the environment is refused, not replaced.",
+    fix=f"Leave {RUNNER} unset: vLLM falls back to V1 by itself.",
+    references=("vLLM 0.33 config/vllm.py _get_v2_model_runner_unsupported_features",),
+)
+def needs_first(context: Context) -> Iterator[Hit]:
+    """Fires when the environment says 1."""
+    if context.launched.environment.get(RUNNER) == "1":
+        yield Hit(f"{RUNNER}=1, and P-EAGLE runs on model runner V1 only")
+
+
+@rule(
+    "RUN003",
+    "runner-v1-refuses",
+    scope="launch",
+    summary="The launch asks model runner V1 for what it does not do.",
+    why="P-EAGLE always runs on V1, the others where something forces it; V1 has no prefill context parallelism, no "
+    "pipeline stages with asynchronous scheduling, and no custom logits processors beside drafting.",
+    fix="Drop the flag named in the message.",
+    references=(
+        "vLLM 0.33 config/vllm.py _get_v1_model_runner_unsupported_features",
+        "vLLM 0.33 v1/sample/logits_processor/__init__.py",
+    ),
+)
+def first_refuses(context: Context) -> Iterator[Hit]:
+    """Looks at the flags V1 has no support for."""
+    reason, launch = first_runner(context), context.launched
+    if reason is None:
+        return
+    prefill = launch.value("--prefill-context-parallel-size", "-pcp")
+    if prefill is not None and prefill.isdecimal() and int(prefill) > 1:
+        yield Hit(f"--prefill-context-parallel-size {prefill} on model runner V1 ({reason})")
+    if launch.has("--async-scheduling") and launch.own.async_scheduling and launch.stages > 1:
+        yield Hit(f"--async-scheduling with {launch.stages} pipeline stages on model runner V1 ({reason})")
+    if launch.has("--async-scheduling") and launch.speculative.get("disable_padded_drafter_batch") is True:
+        yield Hit(f"--async-scheduling with disable_padded_drafter_batch on model runner V1 ({reason})")
+    if launch.has("--logits-processors"):
+        yield Hit(f"--logits-processors beside a drafter on model runner V1 ({reason})")

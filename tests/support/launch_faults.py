@@ -1,0 +1,142 @@
+# ruff: noqa: E501 - tables: one fault, one line
+"""Launches of the example pairs: for each rule one that it speaks about, and a near miss that differs in one value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mutations import both, nothing, put
+
+ALL = ("peagle", "dflash", "dspark")
+V2 = "VLLM_USE_V2_MODEL_RUNNER"
+MIXED = both(
+    put("layer_types", ["sliding_attention", "full_attention"]),
+    put("sliding_window", 64),
+    put("use_sliding_window", True),
+)
+HYBRID = both(
+    put("model_type", "qwen3_next"),
+    put("layer_types", ["linear_attention"] * 3 + ["full_attention"] * 3),
+    put("linear_num_key_heads", 4),
+    put("linear_num_value_heads", 4),
+    put("linear_key_head_dim", 32),
+    put("linear_value_head_dim", 32),
+    put("linear_conv_kernel_dim", 4),
+)
+VISION = put("vision_config", {"hidden_size": 8})
+# Sliding layers beside full ones of the drafter's own geometry: P-EAGLE's two layers fall into several groups.
+MANY_GROUPS = both(
+    put("model_type", "gpt_oss"),
+    put("sliding_window", 64),
+    put("layer_types", ["sliding_attention", "full_attention"] * 3),
+)
+
+
+def sc(**keys: Any) -> tuple[str, str]:
+    """Words for a speculative configuration."""
+    return ("--speculative-config", json.dumps(keys))
+
+
+def alone(**keys: Any) -> tuple[str, str]:
+    """One that names the drafter, as without spectool."""
+    return sc(model="/models/drafter", **keys)
+
+
+def graphs(sizes: list[int], **more: int) -> tuple[str, str]:
+    return ("--compilation-config", json.dumps({"cudagraph_capture_sizes": sizes, **more}))
+
+
+BUDGET = ("--max-num-seqs", "4")
+D7 = {"method": "dflash", "num_speculative_tokens": 7}
+
+# (code, method, words that fire, near miss, verifier's change, drafter's change, GPUs, release)
+Row = tuple[str, str, tuple[str, ...], tuple[str, ...], Any, Any, str | None, str]
+
+
+def row(
+    code: str,
+    method: str,
+    fires: tuple[str, ...],
+    misses: tuple[str, ...],
+    *,
+    verifier: Any = nothing,
+    drafter: Any = nothing,
+    gpus: str | None = None,
+    engine: str = "0.33.0",
+) -> Row:
+    return code, method, fires, misses, verifier, drafter, gpus, engine
+
+
+LAUNCHES: list[Row] = [
+    row("PAR001", "dflash", ("--tensor-parallel-size", "3"), ("--tensor-parallel-size", "4")),
+    row("PAR001", "dspark", ("-tp=8",), ("-tp=2",)),
+    row("PAR002", "dflash", ("-tp=4", *sc(draft_tensor_parallel_size=2)), ("-tp=4", *sc(draft_tensor_parallel_size=4))),
+    row("PAR002", "peagle", ("-tp=4", *sc(draft_tensor_parallel_size=2)), ("-tp=4", *sc(draft_tensor_parallel_size=1))),
+    row("PAR003", "peagle", ("--pipeline-parallel-size", "2"), ("--pipeline-parallel-size", "1")),
+    row("PAR003", "dflash", ("-pp=2",), ("-pp=1",), verifier=put("architectures", ["Qwen3MoeForCausalLM"])),
+    row("PAR003", "dspark", ("-pp=2",), ("-pp=1",), engine="0.29.0"),
+    row("PAR004", "dflash", ("--decode-context-parallel-size", "2"), ("--decode-context-parallel-size", "1")),
+    row("PAR005", "dflash", ("-tp=2", "-dp=2"), ("-tp=2", "-dp=1"), gpus="a100-80gb:2"),
+    row("RUN001", "dspark", (f"{V2}=0",), (f"{V2}=1",)),
+    row("RUN001", "dspark", ("--enable-dbo",), ("--no-enable-dbo",)),
+    row("RUN001", "dflash", (f"{V2}=0",), (f"{V2}=1",), drafter=MIXED),
+    row("RUN001", "dflash", (f"{V2}=0", *sc(enable_adaptive_verification=True)), (f"{V2}=0", *sc(enable_adaptive_verification=False))),
+    row("RUN001", "peagle", sc(draft_lm_head_quantization="fp8"), sc(draft_lm_head_quantization=None)),
+    row("RUN002", "peagle", (f"{V2}=1",), (f"{V2}=0",)),
+    row("RUN003", "peagle", ("--prefill-context-parallel-size", "2"), ("--prefill-context-parallel-size", "1")),
+    row("RUN003", "peagle", ("--logits-processors", "a:B"), ("--logprobs-mode", "raw_logits")),
+    row("SPC001", "dflash", sc(num_speculative_token=7), sc(num_speculative_tokens=7)),
+    row("SPC001", "dflash", sc(tensor_parallel_size=1), sc(draft_tensor_parallel_size=1)),
+    row("SPC001", "dflash", sc(kv_cache_dtype="auto"), sc(attention_backend="auto"), engine="0.25.1"),
+    row("SPC002", "peagle", sc(method="peagle"), sc(method="eagle3")),
+    row("SPC002", "peagle", sc(parallel_drafting=False), sc(parallel_drafting=True)),
+    row("SPC002", "peagle", alone(method="eagle3", num_speculative_tokens=5), alone(method="eagle3", parallel_drafting=True, num_speculative_tokens=5)),
+    row("SPC002", "dflash", alone(num_speculative_tokens=7), alone(**D7)),
+    row("SPC002", "dflash", sc(model="/m/Qwen3-eagle3-dflash", num_speculative_tokens=7), sc(model="/m/Qwen3-dflash", num_speculative_tokens=7)),
+    row("SPC002", "dspark", sc(method="dflash"), sc(method="dspark")),
+    row("SPC003", "dflash", alone(method="dflash"), alone(**D7)),
+    row("SPC003", "dspark", sc(num_speculative_tokens=0), sc(num_speculative_tokens=1)),
+    row("SPC003", "dspark", sc(num_speculative_tokens="7"), sc(num_speculative_tokens=7)),
+    row("SPC004", "dflash", sc(max_model_len=2049), sc(max_model_len=2048)),
+    row("SPC004", "dflash", ("--max-model-len", "1024", *sc(max_model_len=1025)), ("--max-model-len", "1024", *sc(max_model_len=1024))),
+    row("SPC005", "dflash", sc(rejection_sample_method="synthetic", synthetic_acceptance_length=8.5), sc(rejection_sample_method="synthetic", synthetic_acceptance_length=8.0)),
+    row("SPC005", "dflash", sc(rejection_sample_method="synthetic", synthetic_acceptance_rates=[0.5] * 6), sc(rejection_sample_method="synthetic", synthetic_acceptance_rates=[0.5] * 7)),
+    row("SPC005", "dspark", sc(num_speculative_tokens=2, rejection_sample_method="synthetic", synthetic_acceptance_rates=[0.5, 0.6]), sc(num_speculative_tokens=2, rejection_sample_method="synthetic", synthetic_acceptance_rates=[0.5, 0.5])),
+    row("SPC005", "dspark", sc(synthetic_acceptance_length=2), sc(synthetic_acceptance_length=None)),
+    row("SPC005", "dflash", sc(rejection_sample_method="fly", fly_window_size=7), sc(rejection_sample_method="fly", fly_window_size=6)),
+    row("SPC006", "dspark", sc(dspark_draft_topk=513), sc(dspark_draft_topk=512)),
+    row("SPC006", "dflash", sc(dspark_draft_topk=1), sc(dspark_draft_topk=None)),
+    row("SPC006", "peagle", sc(use_heterogeneous_vocab=True), sc(use_heterogeneous_vocab=False)),
+    row("SPC007", "dflash", (*sc(num_speculative_tokens=7), "--spec-tokens", "7"), (*sc(attention_backend="auto"), "--spec-tokens", "7")),
+    row("ADV001", "dspark", ("--enforce-eager", *sc(enable_adaptive_verification=True)), ("--enforce-eager", *sc(enable_adaptive_verification=False))),
+    row("ADV001", "dflash", sc(enable_adaptive_verification=True, use_local_argmax_reduction=True), sc(enable_adaptive_verification=True, use_local_argmax_reduction=False)),
+    row("ADV002", "dflash", sc(use_local_argmax_reduction=True, draft_sample_method="probabilistic"), sc(use_local_argmax_reduction=True, draft_sample_method="greedy")),
+    row("ADV003", "peagle", sc(disable_padded_drafter_batch=True), sc(disable_padded_drafter_batch=False)),
+    row("ADV004", "dflash", sc(num_speculative_tokens_per_batch_size=[[1, 8, 7], [10, 99, 3]]), sc(num_speculative_tokens_per_batch_size=[[1, 8, 7], [9, 99, 3]])),
+    row("ADV004", "dflash", ("-dp=2", *sc(num_speculative_tokens_per_batch_size=[[1, 8, 7]])), ("-dp=1", *sc(num_speculative_tokens_per_batch_size=[[1, 8, 7]]))),
+    row("ADV005", "dflash", sc(quantization="fp8"), sc(quantization=None)),
+    row("BUD001", "dflash", (*BUDGET, "--max-num-batched-tokens", "8"), (*BUDGET, "--max-num-batched-tokens", "32")),
+    row("BUD001", "dspark", (*BUDGET, "--max-num-batched-tokens", "3"), (*BUDGET, "--max-num-batched-tokens", "28")),
+    row("BUD001", "dflash", (*BUDGET, "--max-num-batched-tokens", "32", "--max-model-len", "33", "--no-enable-chunked-prefill"), (*BUDGET, "--max-num-batched-tokens", "32", "--max-model-len", "32", "--no-enable-chunked-prefill")),
+    row("BUD001", "dspark", ("--max-num-seqs", "3", "--max-num-batched-tokens", "23", "--enable-lora"), ("--max-num-seqs", "3", "--max-num-batched-tokens", "24", "--enable-lora")),
+    row("BUD002", "dflash", (*BUDGET, "--max-num-batched-tokens", "31"), (*BUDGET, "--max-num-batched-tokens", "32")),
+    row("BUD003", "dflash", (*BUDGET, "--max-num-batched-tokens", "8191"), (*BUDGET, "--max-num-batched-tokens", "8192")),
+    row("BUD004", "dflash", ("--gpu-memory-utilization", "0.01"), ("--gpu-memory-utilization", "0.9"), gpus="l4:1"),
+    row("BUD005", "peagle", graphs([1, 2, 4, 8]), graphs([1, 2, 4, 6])),
+    row("BUD005", "dflash", graphs([8, 16], max_cudagraph_capture_size=32), graphs([8, 32], max_cudagraph_capture_size=32)),
+    row("LEN002", "dflash", ("--max-model-len", "2049"), ("--max-model-len", "2048")),
+    row("LEN001", "dflash", ("--max-model-len", "2048"), ("--max-model-len", "1024"), drafter=put("max_position_embeddings", 1024), engine="0.32.0"),
+    row("DTY002", "dflash", ("--dtype", "float16"), ("--dtype", "bfloat16")),
+    row("FEA001", "dflash", ("--kv-sharing-fast-prefill",), ("--no-kv-sharing-fast-prefill",)),
+    row("FEA002", "dflash", ("--watermark-config", "{}"), ("--watermark-config", "{}", *sc(draft_sample_method="probabilistic"))),
+    row("FEA002", "dspark", ("--watermark-config", "{}", *sc(draft_sample_method="probabilistic", rejection_sample_method="block")), ("--watermark-config", "{}", *sc(draft_sample_method="probabilistic", rejection_sample_method="standard"))),
+    row("FEA003", "dflash", ("--enable-lora",), ("--no-enable-lora",)),
+    row("FEA004", "dflash", ("--enable-prefix-caching",), ("--no-enable-prefix-caching",), verifier=HYBRID),
+    row("FEA005", "dflash", ("--seed", "1"), ("--language-model-only",), verifier=VISION),
+    row("FEA006", "dspark", ("--kv-transfer-config", '{"kv_connector": "OffloadingConnector"}'), ("--kv-transfer-config", '{"kv_connector": "NixlConnector"}')),
+    row("FEA006", "dflash", ("--kv-transfer-config", '{"kv_connector": "MoRIIOConnector"}'), ("--kv-transfer-config", '{"kv_connector": "NixlConnector"}'), verifier=HYBRID),
+    row("BKD001", "dflash", sc(attention_backend="TURBOQUANT"), sc(attention_backend="TRITON_ATTN")),
+    row("BKD002", "dflash", ("--kv-cache-dtype", "fp8_ds_mla"), ("--kv-cache-dtype", "fp8_ds_mla", *sc(kv_cache_dtype="bfloat16"))),
+    row("BKD003", "dflash", sc(kv_cache_dtype="fp8"), ("--kv-cache-dtype", "fp8", *sc(kv_cache_dtype="fp8")), verifier=HYBRID),
+]  # fmt: skip
