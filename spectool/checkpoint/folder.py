@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from spectool.checkpoint import pickle_names
 from spectool.checkpoint.header import TensorInfo, read_header
 from spectool.checkpoint.json_text import parse_json
 from spectool.errors import SourceError
@@ -25,7 +26,6 @@ MAX_JSON_BYTES = 64 * 2**20
 MAX_READ_BYTES = 64 * 2**20
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
-_PICKLE_SUFFIXES = (".bin", ".pt", ".pth")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def open_checkpoint(root: Path, *, need_weights: bool = True) -> Checkpoint:
     tensors = _collect(root, files)
     if mapped is not None and files:
         _check_index(root, mapped, tensors)
-    used = {CONFIG_NAME, *files, *([INDEX_NAME] if mapped is not None else [])}
+    used = {CONFIG_NAME, *files, *([INDEX_NAME, pickle_names.INDEX] if mapped is not None else [])}
     return Checkpoint(
         root=root,
         config=config,
@@ -169,31 +169,31 @@ def _weight_files(
         )
     if not need_weights:
         return (), None
-    pickles = [name for name in names if name.endswith(_PICKLE_SUFFIXES)]
-    if pickles:
-        raise SourceError(
-            f"{root}: the weights are a pickle ({pickles[0]}), which is not supported yet",
-            hint=(
-                "Convert it once, where torch is installed: torch.load(FILE, weights_only=True), then "
-                "safetensors.torch.save_file(tensors, 'model.safetensors') into the same folder."
-            ),
-        )
+    found = pickle_names.choose(names)
+    if found == pickle_names.INDEX:
+        mapped = _read_index(root, found)
+        files = tuple(sorted(set(mapped.values())))
+        for file in files:
+            _check_inside(root, file)
+        return files, mapped
+    if found is not None:
+        return (found,), None
     raise SourceError(f"{root}: no weights: neither {WEIGHTS_NAME} nor {INDEX_NAME}")
 
 
-def _read_index(root: Path) -> dict[str, str]:
-    path = root / INDEX_NAME
+def _read_index(root: Path, name: str = INDEX_NAME) -> dict[str, str]:
+    path = root / name
     document, _ = read_json(path)
     mapped = document.get("weight_map") if isinstance(document, dict) else None
     if not isinstance(mapped, dict) or not mapped:
         raise SourceError(f"{path}: needs a weight_map of tensor names to file names")
-    for name, file in mapped.items():
+    for tensor, file in mapped.items():
         if not isinstance(file, str):
-            raise SourceError(f"{path}: weight_map: tensor {name!r}: the file name must be a text, found {file!r}")
+            raise SourceError(f"{path}: weight_map: tensor {tensor!r}: the file name must be a text, found {file!r}")
         parts = PurePosixPath(file).parts
         # The normal form only: nothing absolute, no "..", no "./x" beside "x" that would count as two files.
         if not parts or file != "/".join(parts) or ".." in parts or "\0" in file or "\\" in file:
-            raise SourceError(f"{path}: weight_map: tensor {name!r}: {file!r} is no plain name inside the folder")
+            raise SourceError(f"{path}: weight_map: tensor {tensor!r}: {file!r} is no plain name inside the folder")
     return mapped
 
 
@@ -214,15 +214,24 @@ def _check_inside(root: Path, file: str) -> None:
 def _collect(root: Path, files: Sequence[str]) -> dict[str, TensorInfo]:
     tensors: dict[str, TensorInfo] = {}
     for file in files:
-        for name, tensor in read_header(root / file).tensors.items():
+        for name, tensor in _tensors_in(root / file).items():
             if name in tensors:
                 raise SourceError(f"{root}: tensor {name!r} is in two files: {tensors[name].file.name} and {file}")
             tensors[name] = tensor
     return tensors
 
 
+def _tensors_in(file: Path) -> Mapping[str, TensorInfo]:
+    if not pickle_names.is_pickle(file.name):
+        return read_header(file).tensors
+    from spectool.checkpoint.pickles import read_pickled_tensors  # noqa: PLC0415 - it imports torch
+
+    return read_pickled_tensors(file)
+
+
 def _check_index(root: Path, mapped: Mapping[str, str], tensors: Mapping[str, TensorInfo]) -> None:
-    path = root / INDEX_NAME
+    pickled = any(map(pickle_names.is_pickle, mapped.values()))
+    path = root / (pickle_names.INDEX if pickled else INDEX_NAME)
     for name, file in mapped.items():
         found = tensors.get(name)
         if found is None or found.file != root / file:

@@ -198,7 +198,7 @@ def test_no_weights(tmp_path: Path) -> None:
     found = open_checkpoint(root, need_weights=False)
     assert (found.tensors, found.files, found.total_bytes) == ({}, (), 0)
     (root / "pytorch_model.bin").write_bytes(b"x")
-    error = refused(root, r"a pickle \(pytorch_model.bin\), which is not supported yet")
+    error = refused(root, r"pytorch_model.bin: not in torch's zip format")
     assert error.hint is not None
     assert "weights_only=True" in error.hint
     assert open_checkpoint(root, need_weights=False).side_files == ("pytorch_model.bin",)
