@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from spectool.api import Inspection
+from spectool.catalogue.known import KnownDrafter
 from spectool.drafter.compare import LABELS, show
 from spectool.drafter.model import TITLES
 from spectool.report.html.element import Child, h
@@ -15,6 +16,27 @@ from spectool.report.plans import LAYOUTS, size_text
 def inspection_html(found: Inspection, published: Sequence[str] = ()) -> str:
     """Return an inspection as a document. `published`: lines about what is known of this drafter."""
     return page(found.view.name, "spectool inspect", _body(found, published))
+
+
+def known_html(title: str, known: Sequence[KnownDrafter]) -> str:
+    """Return the drafters known for a verifier as a document."""
+    columns = ("drafter", "method", "layout", "K", "vLLM", "published tokens per round", "certainty")
+    rows = [
+        (
+            item.drafter,
+            TITLES[item.method],
+            item.dialect,
+            "" if item.speculative_tokens is None else str(item.speculative_tokens),
+            f"at least {item.min_vllm}" if item.min_vllm else "",
+            h("ul", [h("li", str(figure)) for figure in item.acceptance]) if item.acceptance else "",
+            item.certainty,
+        )
+        for item in known
+    ]
+    count = f"{len(known)} known drafter{'s' if len(known) != 1 else ''}"
+    note = "Layout and vLLM floor as read from quoted files and sources; validate decides."
+    body = [h("p", count), section("Known drafters", table(note, columns, rows)) if rows else None]
+    return page(title, "spectool inspect", body)
 
 
 def _body(found: Inspection, published: Sequence[str]) -> Iterator[Child]:
@@ -35,13 +57,13 @@ def _body(found: Inspection, published: Sequence[str]) -> Iterator[Child]:
         ("K (tokens per pass)", show(drafter.speculative_tokens), ""),
         ("weights", f"{len(found.view.tensors)} tensors, {size_text(found.source.total_bytes)}", ""),
     ]
-    yield section("What it is", table("As its trainer means it", ("", "value", "where it stands"), rows))
+    yield section("What it is", table("As its trainer means it", ("field", "value", "where it stands"), rows))
     if reading.questions:
         asked = [(h("code", item.key), item.why, ", ".join(map(str, item.plausible))) for item in reading.questions]
         yield section("Open", table("What the source does not say", ("--set", "why", "plausible"), asked))
     if reading.gaps:
         missing = [(item.field, item.kind, item.detail) for item in reading.gaps]
-        yield section("Missing", table("What the file must state", ("field", "", "detail"), missing))
+        yield section("Missing", table("What the file must state", ("field", "kind", "detail"), missing))
     if reading.assumptions:
         assumed = [(item.field, item.value, item.why) for item in reading.assumptions]
         yield section("Assumed", table("Taken from a convention", ("field", "value", "why"), assumed))

@@ -43,7 +43,7 @@ def _body(report: Report) -> Iterator[Child]:
 
 
 def _readings(report: Report) -> Element:
-    columns = ("", "trained as", f"vLLM {report.engine} runs it as", "")
+    columns = ("field", "trained as", f"vLLM {report.engine} runs it as", "findings")
     found = table("Field by field", columns, [])
     body = found[0][-1]
     for row in report.rows:
