@@ -1,0 +1,133 @@
+# ruff: noqa: E501 - tables: one fault, one line
+"""Per rule a fault, and a near miss that differs from it in one value, at the boundary where there is one.
+
+`tests/unit/rules/test_boundaries.py` runs both, and fails for a rule that is in no table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from faults import LAYER
+from mutations import Change, Config, Tensors, both, nothing, put, with_int64, with_zeros, without
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """`layout` native or converted; `fires` and `misses` change the drafter, or the verifier where `of` says so."""
+
+    code: str
+    layout: str
+    method: str
+    fires: Change
+    misses: Change
+    of: str = "drafter"
+    engine: tuple[str, str] = ("0.33.0", "0.33.0")
+    tokens: int | None = None
+
+
+def dtype(name: str, kind: str) -> Change:
+    def change(config: Config, tensors: Tensors) -> None:
+        _, shape, data = tensors[name]
+        tensors[name] = (kind, shape, data)
+
+    return change
+
+
+def rows(name: str, count: int) -> Change:
+    """Make a tensor so many rows long."""
+
+    def change(config: Config, tensors: Tensors) -> None:
+        kind, shape, _ = tensors[name]
+        with_zeros(name, count, *shape[1:])(config, tensors)
+        tensors[name] = (kind, *tensors[name][1:])
+
+    return change
+
+
+K = "speculators_config.proposal_methods.0.speculative_tokens"
+IDS = "dflash_config.target_layer_ids"
+SWA = ["sliding_attention", "sliding_attention"]
+
+
+def N(code: str, method: str, fires: Change, misses: Change, **more: Any) -> Boundary:  # noqa: N802 - a table's word
+    return Boundary(code, "native", method, fires, misses, **more)
+
+
+def C(code: str, method: str, fires: Change, misses: Change, **more: Any) -> Boundary:  # noqa: N802 - a table's word
+    return Boundary(code, "converted", method, fires, misses, **more)
+
+
+REDUCED = both(put("draft_vocab_size", 100), rows("lm_head.weight", 100))
+
+BOUNDARIES = [
+    N("AUX001", "dflash", put(IDS, [0, 2, 6]), put(IDS, [0, 2, 5])),
+    N("AUX002", "dflash", put(IDS, ...), nothing),
+    N("AUX003", "dflash", put(IDS, [0, 2, 2]), put(IDS, [0, 2, 3])),
+    N("AUX004", "dflash", put(IDS, [0, 2]), put(IDS, [0, 2, 3])),
+    N("AUX005", "dflash", put(IDS, [0, 4, 2]), put(IDS, [0, 2, 4])),
+    C("ATT001", "dflash", put(f"{LAYER}.is_causal", True), put(f"{LAYER}.is_causal", False)),
+    N("ATT002", "dflash", put("layer_types", ["full_attention"]), put("layer_types", ["full_attention"] * 2)),
+    N("BIA001", "dflash", put("attention_bias", True), put("attention_bias", False)),
+    C("CFG002", "dflash", put("model_type", "qwen3"), put("model_type", "speculators")),
+    C("CFG003", "dflash", put(f"{LAYER}.rms_norm_eps", ...), put(f"{LAYER}.rms_norm_eps", 1e-6)),
+    N("CFG004", "peagle", put("architectures", ["SomethingForCausalLM"]), put("architectures", ["LlamaForCausalLM"])),
+    C("CFG005", "dspark", put(f"{LAYER}.rope_parameters", {"rope_type": "default"}), put(f"{LAYER}.rope_parameters", {"rope_type": "default", "rope_theta": 10000.0})),
+    C("CFG006", "dflash", put(K, ...), put(K, 7)),
+    N("DTY001", "dflash", dtype("norm.weight", "F16"), dtype("norm.weight", "BF16")),
+    N("EMB001", "dflash", put("dflash_config.input_embedding_scale", 73.5), put("dflash_config.input_embedding_scale", 1.0)),
+    C("ENG001", "dspark", nothing, nothing, engine=("0.24.0", "0.27.1")),
+    C("ENG001", "peagle", nothing, nothing, engine=("0.20.2", "0.23.0")),
+    N("ENG002", "dflash", nothing, nothing, engine=("vllm==0.33.1", "vllm==0.33.0")),
+    N("HED001", "dspark", put("markov_head_type", "gated"), put("markov_head_type", "vanilla")),
+    N("HED002", "dspark", put("markov_rank", 31), put("markov_rank", 32)),
+    C("HED003", "dspark", put("confidence_head_with_markov", ...), put("confidence_head_with_markov", True)),
+    N("LAY001", "peagle", put("num_hidden_layers", 3), put("num_hidden_layers", 2)),
+    N("LAY002", "dflash", put("num_key_value_heads", 1), put("num_key_value_heads", 2)),
+    N("LAY003", "dflash", put("intermediate_size", 257), put("intermediate_size", 256)),
+    N("LEN001", "dflash", put("max_position_embeddings", 2049), put("max_position_embeddings", 2048), of="verifier", engine=("0.32.0", "0.32.0")),
+    N("MSK001", "peagle", put("ptd_token_id", ...), put("ptd_token_id", 511)),
+    N("MSK002", "dflash", put("dflash_config.mask_token_id", 512), put("dflash_config.mask_token_id", 511)),
+    N("MSK003", "peagle", without("mask_hidden"), nothing),
+    C("MSK004", "peagle", put(f"{LAYER}.mask_token_id", 510), put(f"{LAYER}.mask_token_id", 511)),
+    N("NRM001", "peagle", with_zeros("input_norm.weight", 384), nothing),
+    N("QNT001", "dflash", put("quantization_config", {"quant_method": "fp8"}), put("quantization_config", None)),
+    N("ROP001", "dflash", put("rope_theta", 10001.0), put("rope_theta", 10000.0)),
+    N("ROP002", "dflash", put("rope_parameters.partial_rotary_factor", 0.5), put("rope_parameters.partial_rotary_factor", 1.0)),
+    C("SLT001", "dspark", put("sample_from_anchor", ...), put("sample_from_anchor", True)),
+    C("SLT002", "dflash", put(K, 8), put(K, 7)),
+    C("SLT002", "dspark", put(K, 8), put(K, 7)),
+    C("SLT003", "dspark", put("sample_from_anchor", False), both(put("sample_from_anchor", False), put(K, 6))),
+    N("TEN001", "dflash", without("norm.weight"), nothing),
+    N("TEN002", "dflash", with_zeros("layers.0.self_attn.gate.weight", 4), nothing),
+    N("TEN003", "dflash", rows("layers.0.mlp.up_proj.weight", 257), rows("layers.0.mlp.up_proj.weight", 256)),
+    N("TEN004", "peagle", with_zeros("layers.0.input_layernorm.weight", 128), with_zeros("rotary_emb.inv_freq", 16)),
+    N("VER001", "dflash", put("architectures", ["MixtralForCausalLM"]), put("architectures", ["LlamaForCausalLM"]), of="verifier"),
+    N("VER002", "dflash", put("num_hidden_layers", 7), put("num_hidden_layers", 6), of="verifier"),
+    N("VER003", "dflash", put("hidden_size", 129), put("hidden_size", 128), of="verifier"),
+    N("VER004", "dflash", without("lm_head.weight"), both(without("lm_head.weight"), put("tie_word_embeddings", True)), of="verifier"),
+    C("VER005", "dflash", put("speculators_config.verifier.name_or_path", "/m/verifier"), put("speculators_config.verifier.name_or_path", "m/verifier")),
+    N("VER007", "dflash", put("quantization_config", {"quant_method": "fp8"}), put("quantization_config", None), of="verifier"),
+    N("VOC001", "dflash", put("vocab_size", 513), put("vocab_size", 512), of="verifier"),
+    N("VOC002", "peagle", REDUCED, both(REDUCED, with_int64("d2t", [0] * 100))),
+    N("VOC003", "peagle", with_int64("d2t", [0] * 512), both(REDUCED, with_int64("d2t", [0] * 100))),
+]  # fmt: skip
+
+# Rules whose faults need more than a config and tensors: the test that shows both sides.
+ELSEWHERE = {
+    "CAC001": "tests/unit/rules/test_launch_rules.py::test_drafter_layers_in_several_caches",
+    "CFG001": "tests/cli/test_validate.py::test_an_unknown_layout_is_a_finding",
+    "MSK005": "tests/unit/rules/test_boundaries.py::test_a_mask_embedding_that_is_not_read",
+    "HED004": "tests/unit/rules/test_boundaries.py::test_differences_no_config_makes",
+    "LAY004": "tests/unit/rules/test_boundaries.py::test_differences_no_config_makes",
+    "SCH001": "tests/unit/formats/test_schema_check.py::test_odd_file_is_no_error",
+    "SCH002": "tests/unit/formats/test_schema_check.py::test_bad_file_is_an_error_of_its_own_rule",
+    "SCH003": "tests/unit/formats/test_schema_check.py::test_odd_file_is_no_error",
+    "VER006": "tests/unit/rules/test_planted_faults.py::test_tokenizers_are_compared_by_content",
+    "WGT001": "tests/unit/weights/test_rules.py::test_fires",
+    "WGT002": "tests/unit/weights/test_rules.py::test_fires",
+    "WGT003": "tests/unit/weights/test_rules.py::test_fires",
+    "WGT004": "tests/unit/weights/test_rules.py::test_fires",
+    "WGT005": "tests/unit/weights/test_rules.py::test_fires",
+}

@@ -1,0 +1,28 @@
+"""Every check of the engine has a rule, or a reason why nothing told beforehand decides it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from spectool.rules.registry import rules
+
+TABLE = tomllib.loads((Path(__file__).parents[2] / "support" / "engine_checks.toml").read_text(encoding="utf-8"))
+CHECKS = TABLE["check"]
+
+
+def test_every_code_exists_and_every_check_has_one_or_a_reason() -> None:
+    known = rules()
+    for item in CHECKS:
+        assert ("rules" in item) != ("why" in item), item["id"]
+        assert item["what"], item["id"]
+        assert not [code for code in item.get("rules", ()) if code not in known], item["id"]
+
+
+def test_ids_are_unique() -> None:
+    assert len({item["id"] for item in CHECKS}) == len(CHECKS) > 90
+
+
+def test_every_launch_rule_answers_a_check() -> None:
+    named = {code for item in CHECKS for code in item.get("rules", ())}
+    assert {code for code, item in rules().items() if item.scope == "launch"} <= named
