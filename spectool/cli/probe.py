@@ -45,8 +45,8 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Run the verifier without and with the drafter, and compare. Flags after -- go to vllm serve."""
+    from spectool.cli.command_of import describe_pair, find, flags_for, read_config_file
     from spectool.cli.output import print_json
-    from spectool.cli.serve import describe_pair, find, flags_for, read_config_file
     from spectool.errors import UsageError
     from spectool.planning import flags
     from spectool.planning.command import served_name, take_speculative

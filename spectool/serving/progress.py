@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 # Seconds of silence after which a plain log gets a sign of life.
 HEARTBEAT = 15.0
 _SHOWN = 100
+# What spectool's own questions leave in the engine's log; on a terminal they would scroll everything else away.
+_OWN_QUESTION = re.compile(r'INFO:\s+\S+ - "GET /(?:health|metrics) HTTP/1\.1" 200')
 
 
 class Progress:
@@ -51,6 +54,16 @@ class Progress:
         if not self._quiet:
             self.error(text)
 
+    @property
+    def live(self) -> bool:
+        """Whether there is a terminal to show a changing line on."""
+        return self._console is not None
+
+    def log(self, text: str) -> None:
+        """Print a line of the engine's log."""
+        if self._console is None or not _OWN_QUESTION.search(text):
+            self.line(text)
+
     def error(self, text: str) -> None:
         """Print a line, also when quiet."""
         self._spoke = time.monotonic()
@@ -74,15 +87,21 @@ class Progress:
         if last_line:
             text += f": {last_line[:_SHOWN]}"
         if self._console is not None:
-            from rich.text import Text  # noqa: PLC0415 - imported where needed: start-up stays quick
-
-            if self._status is None:
-                self._status = self._console.status(Text(text))
-                self._status.start()
-            else:
-                self._status.update(Text(text))
+            self.status(text)
         elif time.monotonic() - self._spoke > HEARTBEAT:
             self.line(text)
+
+    def status(self, text: str) -> None:
+        """Show a line that the next one replaces; on a terminal only."""
+        if self._console is None:
+            return
+        from rich.text import Text  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+        if self._status is None:
+            self._status = self._console.status(Text(text))
+            self._status.start()
+        else:
+            self._status.update(Text(text))
 
     def done(self) -> None:
         """End the live line."""

@@ -93,6 +93,7 @@ class _State:
     def __init__(self, behaviour: dict[str, Any], *, drafting: bool, name: str) -> None:
         self.behaviour, self.drafting, self.name = behaviour, drafting, name
         self.completions = 0
+        self.generated = 0
         self.lock = threading.Lock()
 
 
@@ -132,6 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         state, behaviour = self.state, self.state.behaviour
         with state.lock:
             state.completions += 1
+            state.generated += question["max_tokens"]
             number = state.completions
         time.sleep(behaviour["speed"])
         if behaviour["die_at_request"] and number >= behaviour["die_at_request"][0]:
@@ -162,7 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 def metrics(state: _State) -> str:
     """Return Prometheus text as vLLM writes it."""
-    lines = ['vllm:generation_tokens_total{engine="0",model_name="m"} 8.0']
+    lines = [
+        f'vllm:generation_tokens_total{{engine="0",model_name="m"}} {float(state.generated)}',
+        'vllm:num_requests_running{engine="0",model_name="m"} 2.0',
+        'vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25',
+    ]
     behaviour, count = state.behaviour, state.completions
     if not state.drafting or not behaviour["counters"]:
         return "\n".join(lines) + "\n"

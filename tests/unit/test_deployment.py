@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import spectool
 
-from spectool.cli.serve import wish_of
+from spectool.cli.wish import wish_of
 from spectool.deployment import read_deployment, vllm_words
 from spectool.errors import UsageError
 

@@ -25,6 +25,7 @@ from spectool.serving.address import Address, free_port
 from spectool.serving.client import Client
 
 ACCEPTED = "spectool: acceptance: 4 drafts, acceptance length 2.500, per position 100.0% 50.0%"
+CHECKED = "spectool: check: good: acceptance length 2.500 in 8 rounds, per position 100% 50%"
 
 
 class Served:
@@ -75,8 +76,8 @@ def site(tmp_path: Path) -> Path:
 def serve(site: Path, pairs: Path) -> Iterator[Any]:
     running: list[Served] = []
 
-    def start(*flags: str, port: int | None = None, **behaviour: Any) -> Served:
-        argv = [str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier"), "--"]
+    def start(*flags: str, port: int | None = None, options: tuple[str, ...] = (), **behaviour: Any) -> Served:
+        argv = [str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier"), *options, "--"]
         argv += ["--port", str(port or free_port()), *flags]
         running.append(Served(argv, environment(site, behaviour)))
         return running[-1]
@@ -106,14 +107,15 @@ def here(site: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_a_signal_stops_the_engine_and_shows_what_was_accepted(serve: Any, number: signal.Signals) -> None:
     served = serve(accepted=[2, 1], drafts=2)
     engine = int(served.logged(r"fake engine pid (\d+)"))
-    served.logged("spectool: ready after")
+    served.logged("spectool: check: ")
     for _ in range(2):
         served.client.complete("verifier", "x", 3, 10.0)
     served.process.send_signal(number)
     code, said = served.end()
     assert code == 0
     assert said[0].endswith(f"verifier at {served.address}")
-    assert said[1:] == [f"spectool: {number.name}, stopping the engine (again to kill it)", ACCEPTED]
+    stopping = f"spectool: {number.name}, stopping the engine (again to kill it)"
+    assert said[1:] == [f"{CHECKED}; nothing to compare with (--expect)", stopping, ACCEPTED]
     assert not runs(engine)
     assert any("shutdown triggered" in line for line in served.lines)  # the engine's output is forwarded
 
@@ -142,7 +144,7 @@ def test_a_signal_before_it_is_ready(serve: Any) -> None:
 
 def test_no_drafts_are_said_plainly(serve: Any) -> None:
     served = serve(drafts=0, accepted=[0])
-    served.logged("spectool: ready after")
+    served.logged("spectool: check: not speculating")
     served.client.complete("verifier", "x", 3, 10.0)
     served.process.send_signal(signal.SIGTERM)
     assert served.end()[1][-1] == "spectool: acceptance: no drafts were made"
@@ -169,6 +171,66 @@ def test_a_death_while_serving_is_never_an_exit_with_0(serve: Any, engine_code: 
     ended, said = served.end()
     assert ended == code
     assert f"spectool: the engine ended while serving, exit code {engine_code}" in said
+
+
+@pytest.mark.parametrize(
+    ("expect", "verdict", "code"),
+    [("2.5", "good: ", 0), ("3.1428", "good: ", 0), ("3.15", "low: ", 1)],
+)
+def test_a_strict_check_stops_a_server_that_accepts_less_than_expected(
+    serve: Any, expect: str, verdict: str, code: int
+) -> None:
+    """2.5 gains 1.5 tokens a round, which is 70 % of 2.1428 and less than that of 2.15."""
+    served = serve(options=("--expect", expect, "--check", "strict"), accepted=[2, 1], drafts=2)
+    assert served.logged(r"spectool: check: (\w+: )") == verdict
+    if code == 0:
+        served.process.send_signal(signal.SIGTERM)
+    ended, said = served.end()
+    assert ended == code
+    assert ("spectool: acceptance: no requests came after the check" in said) is (code == 0)
+
+
+def test_a_blind_drafter_is_broken_and_served_all_the_same(serve: Any) -> None:
+    served = serve(accepted=[0, 0], drafts=2)
+    served.logged("spectool: check: broken: acceptance length 1.000 in 8 rounds, per position 0% 0%; almost nothing")
+    served.process.send_signal(signal.SIGTERM)
+    assert served.end()[0] == 0
+
+
+def test_without_a_check_nothing_is_asked(serve: Any) -> None:
+    served = serve(options=("--check", "off"))
+    served.logged("spectool: ready after")
+    served.process.send_signal(signal.SIGTERM)
+    assert served.end()[0] == 0
+    assert not any("/v1/completions" in line for line in served.lines)
+
+
+def test_a_signal_during_the_check_stops_at_once(serve: Any) -> None:
+    served = serve(speed=600.0)
+    served.logged("spectool: ready after")
+    served.process.send_signal(signal.SIGTERM)
+    code, said = served.end()
+    assert code == 0
+    assert not any("check:" in line for line in said)
+
+
+def test_or_plain_serves_the_verifier_alone_and_says_so(serve: Any) -> None:
+    served = serve(options=("--or-plain",), die_with_drafter=3, log=["ValueError: mask_hidden not found in weights"])
+    served.logged("ready after .* WITHOUT its drafter")
+    assert len(served.client.complete("verifier", "x", 3, 10.0).tokens) == 3
+    served.process.send_signal(signal.SIGTERM)
+    code, said = served.end()
+    assert code == 0
+    assert "spectool: the engine ended before it was ready, exit code 3" in said
+    assert "spectool: WITHOUT the drafter now: it did not start with it, and --or-plain was given" in said
+    assert not any("check:" in line or "acceptance" in line for line in said)
+
+
+def test_or_plain_changes_nothing_for_an_engine_that_never_starts(serve: Any) -> None:
+    served = serve(options=("--or-plain",), die=4)
+    code, said = served.end()
+    assert code == 4
+    assert sum("ended before it was ready" in line for line in said) == 2
 
 
 def test_a_killed_engine_gives_128_and_its_signal(serve: Any) -> None:

@@ -1,0 +1,149 @@
+"""From what the user names to the command of an engine; `serve` and `probe` share it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from spectool.cli.options import parse_settings
+
+if TYPE_CHECKING:
+    from spectool.engine.ask import Engine
+    from spectool.planning.command import Flag
+    from spectool.planning.launch import LaunchPlan
+
+
+def describe_pair(
+    drafter: str, verifier: str | None, settings: list[str] | None, extra: list[str], *, force: bool
+) -> Any:
+    """Ask what the drafter is, and refuse one with errors.
+
+    A number of tokens in the user's `--speculative-config` answers the question for it, as `--set` would.
+
+    Raises:
+        RefusedError: it has findings of severity error, and force is off.
+
+    """
+    from spectool.api import describe
+    from spectool.errors import RefusedError
+    from spectool.planning.command import take_speculative
+
+    answers = parse_settings(settings)
+    own, _ = take_speculative(extra)
+    count = (own or {}).get("num_speculative_tokens")
+    if isinstance(count, int):
+        answers.setdefault("speculative_tokens", count)
+    pair = describe(drafter, verifier, answers)
+    errors = errors_of(pair)
+    for found in errors:
+        sys.stderr.write(f"error {found.code}: {found.message}\n")
+        if getattr(found, "fix", None):
+            sys.stderr.write(f"  fix: {found.fix}\n")
+    if errors and not force:
+        raise RefusedError(
+            f"{drafter} has {len(errors)} error{'' if len(errors) == 1 else 's'}, so no engine was started",
+            hint="spectool validate shows both sides of each; --force starts it all the same.",
+        )
+    return pair
+
+
+def errors_of(pair: Any) -> list[Any]:
+    """Return the findings of severity error."""
+    return [found for found in pair.findings if getattr(found.severity, "value", found.severity) == "error"]
+
+
+def find(engine_python: str | None, *, required: bool) -> Engine | None:
+    """Find the engine; without one, a dry run still shows the command for an engine elsewhere.
+
+    Raises:
+        EngineMissingError: none was found and one is required, or was named.
+
+    """
+    from spectool.engine.ask import find_engine
+    from spectool.engine.locate import VARIABLE
+    from spectool.errors import EngineMissingError
+
+    try:
+        return find_engine(engine_python)
+    except EngineMissingError as error:
+        if required or engine_python or os.environ.get(VARIABLE):
+            raise
+        sys.stderr.write(f"note: {error.message}; the command is for an engine elsewhere\n")
+        return None
+
+
+def plan_for_gpus(
+    engine: Engine | None,
+    pair: Any,
+    gpus: str,
+    settings: list[str] | None,
+    extra: list[str],
+    file_keys: dict[str, str],
+    release: str | None = None,
+) -> LaunchPlan:
+    """Plan the launch on given GPUs, for the engine found, the release named, or the newest one known."""
+    from spectool.launch_plan import plan_for
+    from spectool.planning.command import take_speculative
+
+    own, rest = take_speculative(extra)
+    return plan_for(
+        str(pair.drafter),
+        str(pair.verifier),
+        gpus,
+        settings=parse_settings(settings) | {"speculative_tokens": int(pair.speculative_tokens)},
+        extra=rest,
+        file_keys=file_keys,
+        k=(own or {}).get("num_speculative_tokens"),
+        engine=engine.version if engine is not None else release,
+    )
+
+
+def flags_for(
+    engine: Engine | None, pair: Any, extra: list[str], *, drafting: bool = True, planned: Sequence[Flag] = ()
+) -> list[Flag]:
+    """Return the parts of the command for a described pair, with or without its drafter."""
+    from spectool.planning.command import serve_flags, speculative_config, take_speculative
+
+    if not drafting:
+        return serve_flags(engine, str(pair.verifier), None, take_speculative(extra)[1], planned)
+    speculative = speculative_config(str(pair.method), str(pair.drafter), int(pair.speculative_tokens))
+    return serve_flags(engine, str(pair.verifier), speculative, extra, planned)
+
+
+def read_config_file(extra: list[str]) -> dict[str, str]:
+    """Return the top-level keys of the user's `--config` file.
+
+    Raises:
+        SourceError: it cannot be read.
+        UsageError: it sets the model or speculative decoding.
+
+    """
+    from pathlib import Path
+
+    from spectool.errors import SourceError
+    from spectool.planning import flags
+    from spectool.planning.command import refuse_config_file
+
+    name = flags.value_of(extra, "--config")
+    if name is None:
+        return {}
+    try:
+        keys = flags.top_level(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read {name}, named by --config: {error}") from error
+    refuse_config_file(keys, name)
+    return keys
+
+
+def plain_command(engine: Engine | None, pair: Any, extra: list[str], plan: LaunchPlan | None) -> list[str]:
+    """Return the same command without the drafter; what was planned for both fits the verifier alone too."""
+    planned = plan.flags if plan is not None else ()
+    # Refused without a drafter (vllm/config/vllm.py).
+    words = [word for word in extra if not word.startswith("--per-request-spec-decode-metrics=")]
+    if "--per-request-spec-decode-metrics" in words:
+        at = words.index("--per-request-spec-decode-metrics")
+        del words[at : at + 2]
+    plain = flags_for(engine, pair, words, drafting=False, planned=planned)
+    return [word for part in plain for word in part.argv]
