@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spectool.checkpoint.folder import open_checkpoint
 from spectool.engine.choice import Choice
 from spectool.errors import QuestionError, RefusedError, SpectoolError
 from spectool.inspection import Inspection
+from spectool.loading import open_verifier
 from spectool.planning.gpus import parse_gpus
 from spectool.planning.models import model_of
 from spectool.rules.context import Context, PlanVerdict
@@ -42,14 +42,14 @@ def launched(
 ) -> Context:
     """Return the context with the launch, the verifier's sizes in it, and the planner to ask."""
     loaded = found.verifier
-    if loaded is not None and loaded.root is not None:
-        config = open_checkpoint(loaded.root, need_weights=False).config
-        launch = replace(launch, model=model_of(loaded.name, config))
+    opened = open_verifier(loaded.where) if loaded is not None and loaded.root is not None else None
+    if loaded is not None and opened is not None:
+        launch = replace(launch, model=model_of(loaded.name, opened.config))
     plan = None
     if gpus is not None and loaded is not None:
 
         def plan() -> PlanVerdict:
-            return _planned(found, launch, str(loaded.root or loaded.name), gpus, settings, context.facts.version)
+            return _planned(found, launch, loaded.where, gpus, settings, context.facts.version)
 
     return replace(context, launch=launch, launched_plan=plan, tokens=launch.tokens or context.tokens)
 
@@ -61,7 +61,7 @@ def _planned(
 
     try:
         plan_for(
-            str(found.source.root),
+            str(found.source.origin or found.source.root),
             verifier,
             gpus,
             settings=settings,

@@ -8,16 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from spectool.api import Inspection, inspect
-from spectool.checkpoint.folder import INDEX_NAME, open_checkpoint, read_json
+from spectool.checkpoint.folder import INDEX_NAME, read_json
 from spectool.engine.facts import engine_facts
 from spectool.engine.reading.read import read_engine
 from spectool.errors import SourceError, UsageError
 from spectool.formats.lookup import is_int, lookup
-from spectool.loading import hub_id
+from spectool.loading import hub_id, open_verifier
 from spectool.planning.budget import Release, planned_releases, release
 from spectool.planning.fit import Subject
 from spectool.planning.gpus import parse_gpus
@@ -43,7 +42,7 @@ def plan_for(
 
     Args:
         drafter: its folder.
-        verifier: its folder, or a Hub id whose config spectool has a copy of.
+        verifier: its folder or Hub id; without a network, a Hub id whose config spectool has a copy of.
         gpus: `NAME:COUNT`.
         settings: answers as `--set` takes them.
         extra: the user's own vLLM flags.
@@ -116,11 +115,11 @@ def _narrow(tensor: Tensor, dtype: str) -> Tensor:
 def _verifier(verifier: str) -> tuple[str, Mapping[str, Any], list[Tensor] | None, int | None, str]:
     """Return a verifier's name, config, tensors if there are headers, and total size with its source."""
     repo = hub_id(verifier)
-    if repo is not None:
-        return _catalogued(repo)
-    checkpoint = open_checkpoint(Path(verifier), need_weights=False)
-    name = checkpoint.root.resolve().name
-    if checkpoint.tensors:
+    checkpoint = open_verifier(verifier)
+    if checkpoint is None:
+        return _catalogued(repo or verifier)
+    name = repo or checkpoint.root.resolve().name
+    if checkpoint.tensors and not checkpoint.some:
         return name, checkpoint.config, tensors_of(checkpoint.tensors), None, ""
     index = checkpoint.root / INDEX_NAME
     if index.is_file():
@@ -135,8 +134,8 @@ def _catalogued(repo: str) -> tuple[str, Mapping[str, Any], None, int, str]:
     if not file.is_file():
         raise SourceError(
             f"planning needs the config.json of {repo}, and spectool has no copy of it",
-            hint=f"hf download {repo} config.json model.safetensors.index.json --local-dir {repo.rpartition('/')[2]}, "
-            "and name that folder as --verifier.",
+            hint=f"Unset HF_HUB_OFFLINE, or hf download {repo} config.json model.safetensors.index.json --local-dir "
+            f"{repo.rpartition('/')[2]}, and name that folder as --verifier.",
         )
     document = json.loads(file.read_text(encoding="utf-8"))
     weights = document["weights"]

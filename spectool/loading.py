@@ -1,67 +1,98 @@
-"""Open what a user names: a drafter folder, a verifier folder, or a verifier's Hub id."""
+"""Open what a user names: a folder, or a repository of the Hub as `org/name` or `org/name@revision`.
+
+A folder of that name wins, as in transformers. The Hub's modules are imported only for a repository.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spectool.checkpoint.folder import Checkpoint, open_checkpoint
 from spectool.checkpoint.header import TensorInfo
+from spectool.checkpoint.origin import Origin
 from spectool.dialects.detect import candidates
 from spectool.dialects.sources import SETTINGS
 from spectool.dialects.view import View
 from spectool.errors import RefusedError, SourceError
 from spectool.formats.verifier import VerifierView, verifier_view
+from spectool.hub.reference import reference
 
 TOKENIZER = "tokenizer.json"
 # `spectool.formats.provenance.FILE`, whose module is imported only where there is such a file: it builds many models.
 RECORD = "provenance.json"
-_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?")
 
 
 @dataclass(frozen=True)
 class LoadedVerifier:
-    """A verifier. `view` is None when only its Hub id is known; `tensors` when its folder has no weights."""
+    """A verifier. `view` is None when only its Hub id is known; `tensors` when its folder has no weights.
+
+    Of a repository `tensors` may be those alone that are compared with a drafter's or borrowed; `origin` is its commit.
+    """
 
     name: str
     root: Path | None
     view: VerifierView | None
     tensors: Mapping[str, TensorInfo] | None
+    origin: Origin | None = None
+
+    @property
+    def where(self) -> str:
+        """What names it again: its repository at the commit that was read, its folder, or its name."""
+        return str(self.origin or self.root or self.name)
 
 
 def hub_id(text: str) -> str | None:
     """Return the repository id of `org/name` or `org/name@revision`; None when it is a folder or no id."""
-    if Path(text).exists() or not _HUB_ID.fullmatch(text):
-        return None
-    return text.partition("@")[0]
+    ref = reference(text)
+    return ref.repo if ref is not None else None
 
 
 def load_drafter(source: str) -> tuple[Checkpoint, View]:
-    """Open a drafter folder: its config and headers.
+    """Open a drafter's folder or repository: its config and headers.
 
     Raises:
-        SourceError: the folder or a file in it cannot be read.
+        SourceError: it or a file in it cannot be read.
         RefusedError: the weights are GGUF.
 
     """
-    _refuse_gguf(Path(source))
-    checkpoint = open_checkpoint(Path(source))
-    name = checkpoint.root.resolve().name
-    return checkpoint, View(name, checkpoint.config, checkpoint.tensors, checkpoint.read, checkpoint.side_files)
+    checkpoint = _drafter(source)
+    view = View(
+        checkpoint.root.resolve().name,
+        checkpoint.config,
+        checkpoint.tensors,
+        checkpoint.read,
+        checkpoint.side_files,
+        peek=checkpoint.peek,
+    )
+    return checkpoint, view
 
 
-def _refuse_gguf(path: Path) -> None:
+def _drafter(source: str) -> Checkpoint:
+    ref = reference(source)
+    if ref is None:
+        path = Path(source)
+        try:
+            names = [item.name for item in (path.iterdir() if path.is_dir() else (path,))]
+        except OSError:
+            names = []  # opening it says why
+        _refuse_gguf(names)
+        return open_checkpoint(path)
+    from spectool.hub.mirror import mirror_of  # noqa: PLC0415 - imported where needed: start-up stays quick
+    from spectool.hub.open import open_drafter  # noqa: PLC0415 - as above
+
+    _refuse_gguf(mirror_of(ref).repository.top)
+    return open_drafter(ref)
+
+
+def _refuse_gguf(names: Iterable[str]) -> None:
     """Raise for a GGUF file, or a folder with nothing but such files: they hold renamed, mostly quantised tensors."""
-    try:
-        names = {item.suffix: item.name for item in (path.iterdir() if path.is_dir() else (path,))}
-    except OSError:
-        return  # opening it says why
-    name = None if ".safetensors" in names else names.get(".gguf")
+    by_suffix = {PurePosixPath(name).suffix: name for name in names}
+    name = None if ".safetensors" in by_suffix else by_suffix.get(".gguf")
     if name is not None:
         raise RefusedError(
             f"{name} is a GGUF file, which spectool does not convert",
@@ -71,28 +102,63 @@ def _refuse_gguf(path: Path) -> None:
 
 
 def load_verifier(verifier: str) -> LoadedVerifier:
-    """Open a verifier: `config.json` and headers of a folder, or the name alone of a Hub id.
+    """Open a verifier: `config.json` and headers.
+
+    Of a repository that `HF_HUB_OFFLINE` puts out of reach and that was not fetched before, the name alone is known.
 
     Raises:
-        SourceError: the folder cannot be read, or describes no verifier.
+        SourceError: it cannot be read, or describes no verifier.
 
     """
-    name = hub_id(verifier)
-    if name is not None:
-        return LoadedVerifier(name, None, None, None)
-    checkpoint = open_checkpoint(Path(verifier), need_weights=False)
+    repo = hub_id(verifier)
+    checkpoint = open_verifier(verifier)
+    if checkpoint is None:
+        return LoadedVerifier(repo or verifier, None, None, None)
     root = checkpoint.root.resolve()
-    return LoadedVerifier(root.name, root, verifier_view(root.name, checkpoint.config), checkpoint.tensors or None)
+    name = repo or root.name
+    view = verifier_view(name, checkpoint.config)
+    return LoadedVerifier(name, root, view, checkpoint.tensors or None, checkpoint.origin)
+
+
+def open_verifier(verifier: str) -> Checkpoint | None:
+    """Open a verifier's folder or repository; None for a repository that nothing but its name is known of.
+
+    Raises:
+        SourceError: it cannot be read.
+
+    """
+    ref = reference(verifier)
+    if ref is None:
+        return open_checkpoint(Path(verifier), need_weights=False)
+    from spectool.hub import open as hub  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+    if not hub.known(ref):
+        return None
+    try:
+        return hub.open_verifier(ref)
+    except SourceError as error:
+        hint = f"{error.hint or ''} To go by the verifier's name alone: --set verifier={ref.repo}".strip()
+        raise SourceError(error.message, hint=hint, code=error.code) from None
+
+
+def known_by_name_only(text: str) -> bool:
+    """Whether a text names a repository that cannot be opened: without a network, and not fetched before."""
+    ref = reference(text)
+    if ref is None:
+        return False
+    from spectool.hub.open import known  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+    return not known(ref)
 
 
 def verifier_of(source: str) -> VerifierView | None:
-    """Return a folder's view as a verifier if it is one: a language model with none of a drafter's parts.
+    """Return a folder's or repository's view as a verifier if it is one: a language model with no part of a drafter.
 
     Raises:
-        SourceError: the folder cannot be read.
+        SourceError: it cannot be read.
 
     """
-    checkpoint = open_checkpoint(Path(source), need_weights=False)
+    checkpoint = _verifier_or_drafter(source)
     view = View(source, checkpoint.config, checkpoint.tensors)
     drafts = any(name in checkpoint.tensors for name in ("fc.weight", "mask_hidden", "model.fc.weight"))
     if drafts or candidates(view) or "speculators_model_type" in checkpoint.config:
@@ -103,10 +169,20 @@ def verifier_of(source: str) -> VerifierView | None:
         return None
 
 
+def _verifier_or_drafter(source: str) -> Checkpoint:
+    ref = reference(source)
+    if ref is None:
+        return open_checkpoint(Path(source), need_weights=False)
+    from spectool.hub.open import open_any  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+    return open_any(ref)
+
+
 def tokenizers_agree(drafter: Path, verifier: Path | None) -> bool | None:
     """Whether two folders' tokenizers map the same tokens to the same ids; None when one of them has none.
 
-    By content: the same vocabulary in another spelling, or with other special-token settings, agrees.
+    By content: the same vocabulary in another spelling, or with other special-token settings, agrees. A tokenizer that
+    is not fetched (10 MB of a repository, for one rule) is not compared.
     """
     paths = [folder / TOKENIZER for folder in (drafter, verifier) if folder is not None]
     if len(paths) < 2 or not all(path.is_file() for path in paths):

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from environments import why_no_engine
 
+# No test asks the real Hub; those with a loopback Hub turn this off for themselves. Before huggingface_hub is imported.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spectool.checkpoint import pickle_names
+from spectool.checkpoint import partial, pickle_names
 from spectool.checkpoint.header import TensorInfo, read_header
 from spectool.checkpoint.json_text import parse_json
+from spectool.checkpoint.origin import Origin
 from spectool.errors import SourceError
 
 CONFIG_NAME = "config.json"
@@ -41,7 +42,12 @@ class Checkpoint:
     total_bytes: int
     """Bytes of all tensors together, headers not counted."""
     side_files: tuple[str, ...]
-    """Names of the other files at the top of the folder (no config.json, no weights, no index of them), sorted."""
+    """Names of the other files at the top of the folder (no config.json, no weights, no index of them), sorted. Of a
+    mirror of the Hub they need not be here."""
+    origin: Origin | None = None
+    """The commit it is read at, where it is a repository of the Hub."""
+    some: bool = False
+    """Whether weight files were left out, so that `tensors` are not all."""
 
     def read(self, name: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """Return the bytes of one small tensor, little-endian as stored.
@@ -56,22 +62,46 @@ class Checkpoint:
             raise SourceError(
                 f"{tensor.file}: tensor {name!r} has {tensor.nbytes} bytes; at most {max_bytes} are read into memory"
             )
-        try:
-            with tensor.file.open("rb") as stream:
-                stream.seek(tensor.start)
-                data = stream.read(tensor.nbytes)
-        except OSError as error:
-            raise SourceError(f"{tensor.file}: cannot be read: {error.strerror or error}") from error
-        if len(data) != tensor.nbytes:
-            raise SourceError(f"{tensor.file}: tensor {name!r}: {len(data)} of {tensor.nbytes} bytes left in the file")
-        return data
+        return _read_start(tensor, tensor.nbytes)
+
+    def peek(self, name: str, nbytes: int) -> bytes:
+        """Return the first bytes of a tensor, all of them where it has fewer.
+
+        Raises:
+            KeyError: the checkpoint has no such tensor.
+            SourceError: its file cannot be read or shrank.
+
+        """
+        tensor = self.tensors[name]
+        return _read_start(tensor, min(nbytes, tensor.nbytes))
 
 
-def open_checkpoint(root: Path, *, need_weights: bool = True) -> Checkpoint:
+def _read_start(tensor: TensorInfo, nbytes: int) -> bytes:
+    partial.ensure(tensor.file, tensor.start, nbytes, limit=partial.MAX_SMALL)
+    try:
+        with tensor.file.open("rb") as stream:
+            stream.seek(tensor.start)
+            data = stream.read(nbytes)
+    except OSError as error:
+        raise SourceError(f"{tensor.file}: cannot be read: {error.strerror or error}") from error
+    if len(data) != nbytes:
+        raise SourceError(f"{tensor.file}: tensor {tensor.name!r}: {len(data)} of {nbytes} bytes left in the file")
+    return data
+
+
+def open_checkpoint(
+    root: Path,
+    *,
+    need_weights: bool = True,
+    names: Sequence[str] | None = None,
+    only: Collection[str] | None = None,
+) -> Checkpoint:
     """Read a folder's config.json and the headers of its safetensors files.
 
     Args:
         root: the folder.
+        names: the files at its top, where not all of them are here (a mirror of the Hub); else the folder is listed.
+        only: of the files an index names, those to read; the checkpoint then has their tensors alone.
         need_weights: whether a folder without safetensors files (or with an index whose files were not downloaded) is
             an error; otherwise its `tensors` are empty.
 
@@ -80,11 +110,13 @@ def open_checkpoint(root: Path, *, need_weights: bool = True) -> Checkpoint:
             files disagree; or the weights are pickles.
 
     """
-    names = _list_folder(root)
+    names = _list_folder(root) if names is None else sorted(names)
     config, config_text = read_json(root / CONFIG_NAME)
     if not isinstance(config, dict):
         raise SourceError(f"{root / CONFIG_NAME}: must be a JSON object, found {type(config).__name__}")
-    files, mapped = _weight_files(root, names, need_weights=need_weights)
+    files, mapped = _weight_files(root, names, need_weights=need_weights, only=only)
+    if mapped is not None and only is not None:
+        mapped = {name: file for name, file in mapped.items() if file in only}
     tensors = _collect(root, files)
     if mapped is not None and files:
         _check_index(root, mapped, tensors)
@@ -97,6 +129,7 @@ def open_checkpoint(root: Path, *, need_weights: bool = True) -> Checkpoint:
         files=files,
         total_bytes=sum(tensor.nbytes for tensor in tensors.values()),
         side_files=tuple(name for name in names if name not in used),
+        some=mapped is not None and only is not None,
     )
 
 
@@ -137,14 +170,14 @@ def _list_folder(root: Path) -> list[str]:
     if _HUB_ID.fullmatch(str(root)):
         repo = str(root).partition("@")[0]
         raise SourceError(
-            f"{root}: no such folder, and reading from the Hugging Face Hub is not supported yet",
+            f"{root}: no such folder; a repository of the Hub cannot be used here",
             hint=f"Download it first: hf download {repo} --local-dir {repo.rpartition('/')[2]}",
         )
     raise SourceError(f"{root}: no such folder")
 
 
 def _weight_files(
-    root: Path, names: Sequence[str], *, need_weights: bool
+    root: Path, names: Sequence[str], *, need_weights: bool, only: Collection[str] | None
 ) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
     """Return the weight files, sorted, and the index's map when the index chose them."""
     # transformers (the trainer's reading) takes the single file when both are there; the engine takes what the index
@@ -152,8 +185,8 @@ def _weight_files(
     if WEIGHTS_NAME in names:
         return (WEIGHTS_NAME,), None
     if INDEX_NAME in names:
-        mapped = _read_index(root)
-        files = tuple(sorted(set(mapped.values())))
+        mapped = read_index(root)
+        files = tuple(sorted(file for file in set(mapped.values()) if only is None or file in only))
         if not need_weights and not any((root / file).exists() for file in files):
             return (), mapped
         for file in files:
@@ -171,7 +204,7 @@ def _weight_files(
         return (), None
     found = pickle_names.choose(names)
     if found == pickle_names.INDEX:
-        mapped = _read_index(root, found)
+        mapped = read_index(root, found)
         files = tuple(sorted(set(mapped.values())))
         for file in files:
             _check_inside(root, file)
@@ -181,7 +214,13 @@ def _weight_files(
     raise SourceError(f"{root}: no weights: neither {WEIGHTS_NAME} nor {INDEX_NAME}")
 
 
-def _read_index(root: Path, name: str = INDEX_NAME) -> dict[str, str]:
+def read_index(root: Path, name: str = INDEX_NAME) -> dict[str, str]:
+    """Return the index's map of tensor names to file names.
+
+    Raises:
+        SourceError: it cannot be read, or a file name leads out of the folder.
+
+    """
     path = root / name
     document, _ = read_json(path)
     mapped = document.get("weight_map") if isinstance(document, dict) else None

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spectool.checkpoint import partial
 from spectool.checkpoint.json_text import parse_json
 from spectool.errors import OutputError, SourceError
 
@@ -93,6 +94,7 @@ def read_header(file: Path) -> FileHeader:
             raise SourceError(f"{file}: {'not a regular file' if file.exists() else 'no such file'}")
         with file.open("rb", buffering=0) as stream:
             size = os.fstat(stream.fileno()).st_size
+            partial.ensure(file, 0, min(size, _LENGTH_BYTES))
             text = _header_text(file, size, stream.read(_LENGTH_BYTES), stream.read)
     except OSError as error:
         raise SourceError(f"{file}: cannot be read: {error.strerror or error}") from error
@@ -121,6 +123,7 @@ def _header_text(file: Path, size: int, length_bytes: bytes, read: Any) -> str:
             f"{file}: the header claims {length} bytes; {size - _LENGTH_BYTES} follow in the file",
             hint="The file was cut off. Download it again.",
         )
+    partial.ensure(file, _LENGTH_BYTES, length, limit=partial.MAX_SMALL)
     raw = bytearray()
     while len(raw) < length and (part := read(length - len(raw))):
         raw += part

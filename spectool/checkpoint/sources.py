@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from spectool.checkpoint import partial
 from spectool.errors import SourceError
 
 
@@ -29,12 +30,14 @@ class Source:
     def _stat(self) -> tuple[int, int]:
         with _reading(self.path):
             status = os.fstat(self.fd)
-        return status.st_size, status.st_mtime_ns
+        # An incomplete file is completed meanwhile, maybe by another run; what was fetched never changes.
+        return status.st_size, 0 if partial.incomplete(self.path) else status.st_mtime_ns
 
     def check_range(self, start: int, nbytes: int) -> None:
-        """Raise `SourceError` when the file has no such range."""
+        """Raise `SourceError` when the file has no such range; of an incomplete file it is fetched first."""
         if start + nbytes > self.size:
             raise SourceError(f"{self.path}: bytes {start} to {start + nbytes} are wanted; the file has {self.size}")
+        partial.ensure(self.path, start, nbytes)
 
     def check_unchanged(self) -> None:
         """Raise `SourceError` when the file was written to since it was opened."""

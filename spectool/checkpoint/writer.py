@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from spectool.checkpoint import partial
 from spectool.checkpoint.content import Content, FileRange, Inline, Zeros
 from spectool.checkpoint.copying import BUFFER_BYTES, Sink
 from spectool.checkpoint.digest import Digests, Followed
@@ -80,6 +81,7 @@ def write_checkpoint(
     index = encode_index(shards)
     check_names([*(shard.name for shard in shards), *index], [*side_files, *documents])
     _check_apart(out, [*_files_of(tensors), *side_files.values()])
+    partial.prepare(_ranges_of(tensors))
     with Sources() as sources:
         contents = {name: FileRange(path, 0, sources.get(path).size) for name, path in side_files.items()}
         needed = sum(shard.nbytes for shard in shards) + sum(content.nbytes for content in contents.values())
@@ -186,6 +188,11 @@ class _Run:
 
 def _files_of(tensors: Sequence[OutputTensor]) -> set[Path]:
     return {tensor.content.file for tensor in tensors if not isinstance(tensor.content, Zeros | Inline)}
+
+
+def _ranges_of(tensors: Sequence[OutputTensor]) -> list[tuple[Path, int, int]]:
+    contents = [tensor.content for tensor in tensors]
+    return [(item.file, item.start, item.nbytes) for item in contents if not isinstance(item, Zeros | Inline)]
 
 
 def _check_apart(out: Path, files: Sequence[Path]) -> None:

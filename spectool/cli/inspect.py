@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from spectool.cli.options import Format, From, OutputFormat, Settings, Source, Verifier, parse_settings
+from typing import Annotated
+
+import typer
+
+from spectool.cli.options import From, PageFormat, Settings, Source, Verifier, parse_settings
 
 
 def command(
@@ -10,7 +14,7 @@ def command(
     verifier: Verifier = None,
     settings: Settings = None,
     from_: From = None,
-    format: OutputFormat = Format.text,  # noqa: A002 - the option's name
+    format: Annotated[PageFormat, typer.Option("--format", help="How to print the result.")] = PageFormat.text,  # noqa: A002 - the option's name
 ) -> None:
     """Say what a drafter is: method, dialect, every field with where it stands, and what was published about it.
 
@@ -18,27 +22,37 @@ def command(
     """
     from spectool import api
     from spectool.catalogue.known import for_verifier, known_drafters, like_verifier, recognise, republished
-    from spectool.cli.output import print_json, stdout
-    from spectool.loading import hub_id, verifier_of
+    from spectool.cli.output import print_json, print_text, stdout
+    from spectool.loading import hub_id, known_by_name_only, verifier_of
+    from spectool.report.html.inspection import inspection_html, known_html
     from spectool.report.jsonable import inspection_json
     from spectool.report.known import known_json, lines_about, print_known
     from spectool.report.plans import print_inspection
 
     name = hub_id(source)
-    if name is not None:
-        known = for_verifier(name) or [item for item in known_drafters() if item.drafter.lower() == name.lower()]
-    else:
-        view = verifier_of(source)
-        known = like_verifier(view) if view is not None else []
-    if name is not None or view is not None:
-        print_json({"name": source, "known": known_json(known)}) if format is Format.json else print_known(
-            source, known, stdout()
-        )
+    by_name_only = known_by_name_only(source)
+    view = None if by_name_only else verifier_of(source)
+    known = for_verifier(name) if name is not None else []
+    if by_name_only and name is not None and not known:
+        known = [item for item in known_drafters() if item.drafter.lower() == name.lower()]
+    if view is not None and not known:
+        known = like_verifier(view)
+    if by_name_only or view is not None:
+        match format:
+            case PageFormat.json:
+                print_json({"name": source, "known": known_json(known)})
+            case PageFormat.html:
+                print_text(known_html(source, known))
+            case PageFormat.text:
+                print_known(source, known, stdout())
         return
     found = api.inspect(source, verifier=verifier, settings=parse_settings(settings), dialect=from_)
     recognised = recognise(found.reading.drafter)
     others = republished(recognised, found.reading.drafter)
-    if format is Format.json:
+    if format is PageFormat.html:
+        print_text(inspection_html(found, lines_about(recognised, others)))
+        return
+    if format is PageFormat.json:
         print_json({**inspection_json(found), "known": known_json(recognised), "republished": known_json(others)})
         return
     console = stdout()

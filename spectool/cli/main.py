@@ -45,6 +45,13 @@ def root(
 
     Exit codes: 0 clean; 1 findings, or the drafter is refused with a reason; 2 it could not be done.
     """
+    from spectool.hub import talk
+    from spectool.report.plain import printable
+
+    def say(message: str) -> None:
+        sys.stderr.write(printable(message) + "\n")
+
+    talk.listen(say)
 
 
 def main() -> None:

@@ -15,10 +15,19 @@ class Format(StrEnum):
     json = "json"
 
 
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The drafter's folder.", show_default=False)]
-Drafter = Annotated[str, typer.Argument(metavar="DRAFTER", help="The drafter's folder.", show_default=False)]
+class PageFormat(StrEnum):
+    """How a result is printed that can be a page as well."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+
+
+_DRAFTER = "The drafter: a folder, org/name or org/name@revision."
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help=_DRAFTER, show_default=False)]
+Drafter = Annotated[str, typer.Argument(metavar="DRAFTER", help=_DRAFTER, show_default=False)]
 Verifier = Annotated[
-    str | None, typer.Option("--verifier", metavar="V", help="The verifier: a folder, or its Hub id org/name.")
+    str | None, typer.Option("--verifier", metavar="V", help="The verifier: a folder, org/name or org/name@revision.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -32,7 +41,17 @@ Engine = Annotated[
     ),
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the result.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
+
+
+def _silence(quiet: bool) -> bool:
+    if quiet:
+        from spectool.hub import talk
+
+        talk.listen(None)
+    return quiet
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.", callback=_silence)]
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, object]:

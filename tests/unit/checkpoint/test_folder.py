@@ -174,7 +174,7 @@ def test_folders_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert str(root) in error.hint
     monkeypatch.chdir(tmp_path)
     for name in ("z-lab/Qwen3-8B-DFlash-b16", "z-lab/Qwen3-8B-DFlash-b16@main"):
-        error = refused(Path(name), "Hub is not supported yet")
+        error = refused(Path(name), "a repository of the Hub cannot be used here")
         assert error.hint is not None
         assert "hf download z-lab/Qwen3-8B-DFlash-b16 --local-dir Qwen3-8B-DFlash-b16" in error.hint
     refused(Path("../m2"), "no such folder$")
