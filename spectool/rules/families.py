@@ -5,7 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 
 FAMILIES = (
-    *("config", "aux_layers", "slots", "mask", "layers", "heads", "tensors", "vocabulary", "verifier", "limits"),
+    *(
+        "config",
+        "aux_layers",
+        "slots",
+        "mask",
+        "layers",
+        "heads",
+        "quantisation",
+        "tensors",
+        "vocabulary",
+        "verifier",
+        "limits",
+    ),
     *("weights", "schema_only"),
     # About a launch: they are part of the list of rules, and run where one is told.
     *("parallel", "runner", "speculation", "sampling", "budgets", "features"),

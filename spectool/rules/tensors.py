@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from spectool.drafter.inventory import inventory
 from spectool.rules.context import Context
+from spectool.rules.quantisation import belongs, companion, quantised_modules, runs_nowhere, stem
 from spectool.rules.registry import Hit, rule
-from spectool.tensors.quantised import quantised
 
 _LOADER = "vLLM 0.33 model_executor/model_loader/default_loader.py: draft classes return None, so nothing is checked"
 _SHOWN = 5
@@ -17,28 +17,6 @@ _MARKOV = "markov_head.markov_w1.weight"
 def _some(names: list[str]) -> str:
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest
-
-
-@rule(
-    "QNT001",
-    "quantised-weights",
-    severity="warning",
-    summary="The drafter's weights are quantised.",
-    why=(
-        "Which module a quantisation names, and where an engine looks for its settings, depends on the layout; a "
-        "renamed or moved tensor loses its scale. spectool does not carry it over, nor does it check it."
-    ),
-    fix=(
-        "Convert the bf16 original and quantise the result, or serve the folder as it is: vLLM >= 0.32 runs compressed-"
-        "tensors and ModelOpt drafters natively. MLX files run in MLX only."
-    ),
-    references=("vLLM 0.33 model_executor/models/utils.py get_draft_quant_config", "mlx-lm quantize: scales, biases"),
-)
-def weights_quantised(context: Context) -> Iterator[Hit]:
-    """Looks at the config, the side file and the names of the tensors."""
-    method = quantised(context.view)
-    if method is not None:
-        yield Hit(f"the weights are quantised ({method})")
 
 
 @rule(
@@ -54,11 +32,13 @@ def missing(context: Context) -> Iterator[Hit]:
     if not context.view.tensors:
         yield Hit("the folder has no weights")
         return
-    if not context.sized or quantised(context.view):  # rule QNT001
+    if not context.sized or runs_nowhere(context) is not None:
         return
     expected = inventory(context.drafter)
+    packed = quantised_modules(context)
     gone = [name for name, item in expected.items() if not item.optional and name not in context.shapes]
     gone = [name for name in gone if name not in {"mask_hidden", "d2t"}]  # rules MSK003 and VOC002
+    gone = [name for name in gone if not belongs(name, packed)]
     if gone:
         yield Hit(f"missing: {_some(gone)}")
 
@@ -76,7 +56,7 @@ def missing(context: Context) -> Iterator[Hit]:
 )
 def unknown(context: Context) -> Iterator[Hit]:
     """Holds the inventory against the file."""
-    if not context.sized or quantised(context.view):  # rule QNT001
+    if not context.sized or runs_nowhere(context) is not None:
         return
     expected = inventory(context.drafter)
     training = {"t2d", "d2t"}  # rule VOC002
@@ -88,6 +68,10 @@ def unknown(context: Context) -> Iterator[Hit]:
     ]
     extra += context.reading.placements.unplaced
     extra = sorted(name for name in extra if not name.startswith(refused))
+    # Scales and packed weights of the drafter's own modules.
+    extra = [
+        name for name in extra if not (companion(name) and any(belongs(module, {stem(name)}) for module in expected))
+    ]
     if extra:
         yield Hit(f"not part of a {context.reading.dialect.file.title} drafter: {_some(extra)}")
 
@@ -102,8 +86,9 @@ def unknown(context: Context) -> Iterator[Hit]:
 )
 def shape(context: Context) -> Iterator[Hit]:
     """Compares shapes; fc and what follows from it are rule AUX004's business."""
-    if not context.sized or quantised(context.view):  # rule QNT001
+    if not context.sized or runs_nowhere(context) is not None:
         return
+    packed = quantised_modules(context)
     of_aux = {"fc.weight", "mask_hidden", "input_norm.weight"}
     of_markov = {_MARKOV, "markov_head.markov_w2.weight", "confidence_head.proj.weight"}
     width = (context.shapes.get("fc.weight") or (0,))[-1]
@@ -113,7 +98,7 @@ def shape(context: Context) -> Iterator[Hit]:
     wrong = []
     for name, item in inventory(context.drafter).items():
         found = context.shapes.get(name)
-        if found is None or found == item.shape:
+        if found is None or found == item.shape or belongs(name, packed):
             continue
         if (name in of_aux and aux_wrong) or (name in of_markov and rank_wrong):
             continue

@@ -143,4 +143,6 @@ def tokenizers_differ(context: Context) -> Iterator[Hit | Abstain]:
 def quantised(context: Context) -> Iterator[Hit]:
     """Fires for any quantization_config."""
     if context.verifier is not None and context.verifier.quantization is not None:
-        yield Hit(f"{context.verifier.name} is quantised ({context.verifier.quantization})")
+        base = (context.reading.verifier_name or "").rpartition("/")[2]
+        copy = f", a copy of {base}" if base and context.verifier.name.lower().startswith(f"{base.lower()}-") else ""
+        yield Hit(f"{context.verifier.name} is quantised ({context.verifier.quantization}){copy}")

@@ -16,7 +16,7 @@ from spectool.schema_check.promise import can_be_promised, promised
 from spectool.schema_check.record import Remark
 
 # Rules about tensors: a folder without real ones has nothing to say on them.
-_OF_TENSORS = ("TEN", "LAY001", "LAY002", "LAY003", "MSK003", "VOC003")
+_OF_TENSORS = ("TEN", "LAY001", "LAY002", "LAY003", "MSK003", "QNT002", "QNT003", "VOC003")
 
 
 def check_config(config: Mapping[str, Any], settings: Mapping[str, Any], facts: EngineFacts) -> list[Remark]:

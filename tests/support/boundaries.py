@@ -46,6 +46,19 @@ def rows(name: str, count: int) -> Change:
     return change
 
 
+def quantised(method: str, module: str = "mlp.down_proj") -> Change:
+    """Quantise one module of the first layer as compressed-tensors and FP8 files do: a weight of one byte, a scale."""
+
+    def change(config: Config, tensors: Tensors) -> None:
+        config["quantization_config"] = {"quant_method": method}
+        name = next(name for name in tensors if name.endswith(f"layers.0.{module}.weight"))
+        _, shape, _ = tensors[name]
+        tensors[name] = ("F8_E4M3", shape, bytes(shape[0] * shape[1]))
+        tensors[f"{name}_scale"] = ("F32", (1,), bytes(4))
+
+    return change
+
+
 K = "speculators_config.proposal_methods.0.speculative_tokens"
 IDS = "dflash_config.target_layer_ids"
 SWA = ["sliding_attention", "sliding_attention"]
@@ -92,7 +105,14 @@ BOUNDARIES = [
     N("MSK003", "peagle", without("mask_hidden"), nothing),
     C("MSK004", "peagle", put(f"{LAYER}.mask_token_id", 510), put(f"{LAYER}.mask_token_id", 511)),
     N("NRM001", "peagle", with_zeros("input_norm.weight", 384), nothing),
-    N("QNT001", "dflash", put("quantization_config", {"quant_method": "fp8"}), put("quantization_config", None)),
+    N("QNT001", "dflash", put("quantization", {"bits": 4}), put("quantization", None)),
+    N("QNT001", "dflash", quantised("squeezellm"), quantised("compressed-tensors")),
+    N("QNT002", "dflash", both(quantised("fp8"), put("quantization_config", ...)), quantised("fp8")),
+    N("QNT002", "dspark", put("quantization_config", {"quant_method": "fp8"}), put("quantization_config", None)),
+    C("QNT002", "dflash", both(quantised("fp8"), put("quantization_config.quant_method", ...)), quantised("fp8")),
+    N("QNT003", "dflash", quantised("fp8", "self_attn.v_proj"), quantised("fp8", "mlp.up_proj"), engine=("0.30.0", "0.30.0")),
+    N("QNT003", "dflash", quantised("fp8", "self_attn.v_proj"), quantised("fp8", "self_attn.v_proj"), engine=("0.30.0", "0.31.0")),
+    N("QNT004", "dflash", quantised("fp8"), nothing),
     N("ROP001", "dflash", put("rope_theta", 10001.0), put("rope_theta", 10000.0)),
     N("ROP002", "dflash", put("rope_parameters.partial_rotary_factor", 0.5), put("rope_parameters.partial_rotary_factor", 1.0)),
     C("SLT001", "dspark", put("sample_from_anchor", ...), put("sample_from_anchor", True)),

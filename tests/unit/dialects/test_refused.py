@@ -154,7 +154,8 @@ def test_quantised_weights_are_refused_by_name(method: str, tmp_path: Path) -> N
         api.plan_conversion(str(source), verifier=str(VERIFIER))
     assert error.value.code == "QNT001"
     report = api.validate(str(source), verifier=str(VERIFIER))
-    assert [(item.code, item.severity) for item in report.findings] == [("QNT001", "warning")]
+    code = "QNT001" if method == "MLX" else "QNT002"  # settings and tensors disagree in these copies
+    assert [item.code for item in report.findings if item.severity == "error"] == [code]
 
 
 def test_a_null_quantisation_is_none(tmp_path: Path) -> None:

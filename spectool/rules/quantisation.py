@@ -1,0 +1,166 @@
+"""QNT: a drafter whose weights are quantised on disk, and whether vLLM runs it.
+
+vLLM takes the settings from `quantization_config` at the top of config.json (of either layout), else from
+hf_quant_config.json, else from the layer's own configuration (transformers_utils/config.py, 0.20 to 0.33).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from spectool.rules.context import Context
+from spectool.rules.registry import Hit, rule
+from spectool.tensors.quantised import quantised
+
+_DRAFT = "vLLM 0.33 model_executor/models/utils.py get_draft_quant_config"
+_CONFIG = "vLLM 0.33 transformers_utils/config.py get_config"
+# What stands beside a quantised weight, and names a packed weight has in place of `weight`.
+_BESIDE = re.compile(
+    r"\.(weight_scale(_2|_inv)?|weight_(global_scale|zero_point|shape|g_idx)|(input|output)_(global_)?scale|[kvq]_scale"
+    r"|input_zero_point|qzeros|scales|biases|g_idx)$"
+)
+_PACKED = re.compile(r"\.(weight_packed|qweight)$")
+_PLAIN = {"BF16", "F16", "F32", "F64"}
+# The checkpoint formats among vLLM's QUANTIZATION_METHODS (model_executor/layers/quantization/__init__.py).
+_METHODS = {
+    *("awq", "auto_awq", "awq_marlin", "gptq", "auto_gptq", "gptq_marlin", "fp8", "fbgemm_fp8", "fp_quant"),
+    *("modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "compressed-tensors", "quark", "torchao", "inc"),
+    *("mxfp4", "humming", "experts_int8", "moe_wna16", "bitsandbytes", "gguf"),
+}
+
+
+def settings_of(context: Context) -> Mapping[str, Any] | None:
+    """Return the settings as vLLM finds them in config.json; None where there are none (or in the side file)."""
+    config, layer = context.view.config, context.view.config.get("transformer_layer_config")
+    for place in (config, layer if isinstance(layer, dict) else {}):
+        for key in ("quantization_config", "compression_config"):
+            if isinstance(place.get(key), dict):
+                found: Mapping[str, Any] = place[key]
+                return found
+    return None
+
+
+def stem(name: str) -> str:
+    """Return a tensor's module: its name without what quantisation makes of `weight`."""
+    return _PACKED.sub("", _BESIDE.sub("", name)).removesuffix(".weight")
+
+
+def companion(name: str) -> bool:
+    """Whether a tensor belongs to a quantised weight: a scale, a zero point, or the packed weight itself."""
+    return bool(_BESIDE.search(name) or _PACKED.search(name))
+
+
+def belongs(name: str, modules: set[str]) -> bool:
+    """Whether a tensor, under its canonical name, is of one of these modules, under the file's names."""
+    wanted = stem(name)
+    return any(module == wanted or module.endswith(f".{wanted}") for module in modules)
+
+
+def quantised_modules(context: Context) -> set[str]:
+    """Return the modules whose weights are quantised on disk, as the file names them."""
+    return {
+        stem(name)
+        for name, item in context.view.tensors.items()
+        if companion(name) or (item.dtype not in _PLAIN and name.endswith(".weight"))
+    }
+
+
+def runs_nowhere(context: Context) -> str | None:
+    """Return the quantisation's name where no vLLM release loads it: then its tensors are not looked at."""
+    method = quantised(context.view)
+    if method is None:
+        return None
+    settings = settings_of(context)
+    named = str((settings or {}).get("quant_method", "")).lower()
+    if "quantization" in context.view.config or method == "MLX":
+        return "MLX"
+    if settings is not None and named and named not in _METHODS:
+        return named
+    return None
+
+
+@rule(
+    "QNT001",
+    "quantised-weights",
+    severity="error",
+    summary="The drafter's weights are quantised in a form that vLLM does not load.",
+    why="MLX files and methods that vLLM does not know are refused, or read as plain weights of the wrong shape.",
+    fix=(
+        "Convert the bf16 original and quantise the result, or serve the folder as it is: vLLM runs compressed-"
+        "tensors, FP8, ModelOpt, AWQ and GPTQ drafters natively. MLX files run in MLX only."
+    ),
+    references=(_DRAFT, "mlx-lm quantize: scales, biases"),
+)
+def not_loaded(context: Context) -> Iterator[Hit]:
+    """Looks at the method's name and at MLX's own keys."""
+    method = runs_nowhere(context)
+    if method is not None:
+        yield Hit(f"the weights are quantised ({method}), which vLLM does not load")
+
+
+@rule(
+    "QNT002",
+    "quantisation-settings",
+    scope="engine",
+    summary="The settings of a quantisation and the tensors disagree, or the settings are not where vLLM looks.",
+    why=(
+        "Without settings vLLM builds plain layers, and scales have no module; with settings and plain tensors it "
+        "builds quantised layers whose scales stay whatever memory holds."
+    ),
+    fix="Put quantization_config at the top of config.json (or hf_quant_config.json beside it), or remove it.",
+    references=(_CONFIG, _DRAFT),
+)
+def settings(context: Context) -> Iterator[Hit]:
+    """Compares settings, side file and tensors."""
+    if runs_nowhere(context) is not None:
+        return
+    found, side = settings_of(context), "hf_quant_config.json" in context.view.side_files
+    modules = quantised_modules(context)
+    if modules and found is None and not side:
+        yield Hit(f"{len(modules)} modules are quantised ({min(modules)}), and there are no settings")
+    elif found is not None and not found.get("quant_method") and not found.get("quant_algo"):
+        yield Hit("quantization_config names no quant_method (KeyError in vLLM)")
+    elif (found is not None or side) and not modules and context.view.tensors:
+        named = (found or {}).get("quant_method") or (found or {}).get("quant_algo") or "hf_quant_config.json"
+        yield Hit(f"quantisation {named} is set, and no tensor is quantised")
+
+
+@rule(
+    "QNT003",
+    "quantised-context-projections",
+    scope="engine",
+    methods=("dflash", "dspark"),
+    summary="Quantised q/k/v projections in a release that takes their storage for plain weights.",
+    why="DFlash fuses the key and value weights of all layers for the context; before 0.31 it read packed or scaled "
+    "storage as numbers: an error at load, or wrong keys without one.",
+    fix="Use vLLM 0.31 or newer, or a copy that quantises the MLP only.",
+    references=("github.com/vllm-project/vllm issue 51581", "spectool/data/vllm-features.toml quantised_context"),
+)
+def context_projections(context: Context) -> Iterator[Hit]:
+    """Looks for quantised q/k/v projections."""
+    if "quantised_context" in context.facts.features or runs_nowhere(context) is not None:
+        return
+    found = sorted(name for name in quantised_modules(context) if re.search(r"\.(q|k|v|qkv)_proj$", name))
+    if found:
+        yield Hit(
+            f"{found[0]} and {len(found) - 1} more are quantised: {context.facts.title} reads them as plain weights"
+        )
+
+
+@rule(
+    "QNT004",
+    "drafter-quantised",
+    severity="note",
+    scope="engine",
+    summary="The drafter's weights are quantised.",
+    why="Drafts change a little with it; spectool checks names and settings, not what the integers mean.",
+    fix="Nothing to do. `spectool convert` wants the bf16 original.",
+    references=(_DRAFT,),
+)
+def drafter_quantised(context: Context) -> Iterator[Hit]:
+    """Fires for what vLLM runs."""
+    method = quantised(context.view)
+    if method is not None and runs_nowhere(context) is None and quantised_modules(context):
+        yield Hit(f"{len(quantised_modules(context))} modules are quantised ({method})")
