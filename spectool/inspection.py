@@ -11,6 +11,7 @@ from spectool.dialects.catalogue import Dialect, dialect_named
 from spectool.dialects.detect import detect
 from spectool.dialects.read import read_drafter
 from spectool.dialects.record import Reading
+from spectool.dialects.side_files import with_side_files
 from spectool.dialects.view import View
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.read import read_engine
@@ -44,13 +45,14 @@ def inspect(
     """Read a drafter folder as its trainer means it, from its config and headers.
 
     Raises:
-        SourceError: the folder cannot be read.
+        SourceError: the folder or a side file of its dialect cannot be read.
         RefusedError: no dialect fits.
 
     """
     checkpoint, view = load_drafter(source)
     loaded = load_verifier(verifier) if verifier else None
     chosen = dialect_named(dialect) if dialect else detect(view)
+    checkpoint, view = with_side_files(checkpoint, view, chosen.file.side)
     answers = {**recorded_answers(checkpoint), **(settings or {})}
     reading = read_drafter(view, chosen, verifier=loaded.view if loaded else None, settings=answers)
     return Inspection(checkpoint, view, chosen, reading, loaded)

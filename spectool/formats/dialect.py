@@ -143,6 +143,23 @@ class TensorRule(_Strict):
         return self
 
 
+class SideFile(_Strict):
+    """A file beside the weights that holds a part of the drafter, in PyTorch's own format.
+
+    Its tensors join the source's as `FILE:KEY` (`FILE:` for a file that is one tensor), so that tensor rules place
+    them; its numbers and texts can be read as `side_files.STEM.KEY`.
+    """
+
+    file: str = Field(pattern=r"^[A-Za-z0-9_]+\.(pt|bin)$", description="Its name.")
+    above: int = Field(default=0, ge=0, le=2, description="How many folders further up it is looked for.")
+    unless: tuple[str, ...] = Field(default=(), description="Predicates: it is not needed where one holds.")
+
+    @model_validator(mode="after")
+    def _known_kind(self) -> SideFile:
+        check_predicates(*self.unless)
+        return self
+
+
 class Refusal(_Strict):
     """A variant of the dialect that has no exact form in the output."""
 
@@ -212,6 +229,7 @@ class DialectFile(_Strict):
     read: Fields
     attention: AttentionPolicy
     rope: RopePolicy
+    side: tuple[SideFile, ...] = ()
     tensor: tuple[TensorRule, ...] = Field(min_length=1)
     assume: tuple[Assumed, ...] = ()
     refuse: tuple[Refusal, ...] = ()

@@ -269,7 +269,7 @@ def peagle(folder: Folder, verifier: Verifier, answers: Answers, **given: Any) -
             "head": tensors["lm_head.weight"],
             "norm": tensors[f"{root}norm.weight"],
             "fc": tensors[f"{root}fc.weight"],
-            "mask_token": config.get("ptd_token_id", config.get("mask_token_id")),
+            "mask_token": int(config.get("ptd_token_id", config.get("mask_token_id", -1))),
             "mask_hidden": tensors["mask_hidden"],
             "fc_norms": norms,
             "depth": config.get("num_depths") or answers["speculative_tokens"],
@@ -296,8 +296,9 @@ def nemo_peagle(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter
     """
     depth = verifier.layers
     given: dict[str, Any] = {}
-    if "selected_token_ids" in folder.tensors:
-        given["targets"] = folder.tensors["selected_token_ids"]
+    ids_beside = folder.tensors.get("eagle_meta.pt:selected_token_ids")
+    if ids_beside is not None:
+        given["targets"] = ids_beside
     ids = after([1, depth // 2 - 1, depth - 4])
     return peagle(folder, verifier, answers, taps=ids, root="model.", prefix="model.layers.", **given)
 

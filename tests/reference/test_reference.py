@@ -55,6 +55,11 @@ PRODUCER = {
     "peagle-specforge": "specforge-peagle",
     "peagle-nemo": "nemo-peagle",
     "peagle-verl": "verl",
+    "peagle-vllm-reduced": "amazon",
+    "peagle-specforge-reduced": "specforge-peagle",
+    "peagle-nemo-reduced": "nemo-peagle",
+    "peagle-nemo-meta": "nemo-peagle",
+    "peagle-verl-reduced": "verl",
 }
 EXACT = 1e-10  # double precision: only the order of a sum may differ
 SEEN = 1e-6

@@ -5,6 +5,7 @@ Keys and names follow `facts/{dflash,dspark,peagle}.md`; each entry names what i
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from spectool.dialects.view import View
 from spectool.formats.verifier import VerifierView
 
 Shapes = dict[str, tuple[int, ...]]
+NEMO_META = "eagle_meta.pt:selected_token"
 MIXED = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 64, "use_sliding_window": True}
 SLIDING = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 64}
 YARN = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 64, "rope_theta": 150000.0}
@@ -40,7 +42,7 @@ def rebuilt(view: View, name: str, change: Callable[[dict[str, Any], Shapes], No
     config = {key: dict(value) if isinstance(value, dict) else value for key, value in view.config.items()}
     shapes = {key: tuple(spec.shape) for key, spec in view.tensors.items()}
     change(config, shapes)
-    dtypes = {"d2t": "I64", "t2d": "BOOL"}
+    dtypes = {"d2t": "I64", "t2d": "BOOL", f"{NEMO_META}_ids": "I64", f"{NEMO_META}_mask": "BOOL"}
     tensors = {key: Spec(dtypes.get(key, "BF16"), shape) for key, shape in shapes.items()}
     return View(name, config, tensors, side_files=files)
 
@@ -66,6 +68,14 @@ def sinks(shapes: Shapes, size: Size) -> None:
 
 
 SIZE = Size()
+# A reduced vocabulary: every other id of the verifier's, as offsets, as ids, and as a mask of all.
+REDUCED = Size(draft_vocab=64)
+CHOSEN = range(1, 128, 2)
+T2D = ("BOOL", (128,), b"\0\1" * 64)
+OFFSETS = ("I64", (64,), b"".join(struct.pack("<q", target - draft) for draft, target in enumerate(CHOSEN)))
+IDS = ("I64", (64,), b"".join(struct.pack("<q", target) for target in CHOSEN))
+FIRST = ("I64", (64,), b"".join(struct.pack("<q", target) for target in range(64)))
+FIRST_T2D = ("BOOL", (128,), b"\1" * 64 + b"\0" * 64)
 
 
 # --- DFlash
@@ -282,12 +292,45 @@ def _specforge_peagle(config: dict[str, Any], shapes: Shapes) -> None:
     shapes["mask_hidden"] = (1, 1, *shapes["mask_hidden"][1:])
 
 
+def _llama3(config: dict[str, Any], shapes: Shapes) -> None:
+    """Amazon's GPT-OSS drafters: Llama 3's rope, the mask token as a text in one reader's test."""
+    low_high = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    config["rope_scaling"] = {"rope_type": "llama3", "factor": 32.0, "original_max_position_embeddings": 64, **low_high}
+    config |= {"rope_theta": 500000.0, "ptd_token_id": "127"}
+    without(config, "rope_parameters")
+
+
 def _nemo_peagle(config: dict[str, Any], shapes: Shapes) -> None:
     without(config, "ptd_token_id", "eagle_config")
     config |= {"architectures": ["LlamaEagle3DraftModel"], "model_type": "gpt_oss", "parallel_drafting": True}
     config |= {"mask_token_id": 127, "num_depths": 6, "target_hidden_size": 32, "fc_norm": False, **MIXED}
     rename(shapes, ("midlayer.", "model.layers.0."), *((f"{part}.", f"model.{part}.") for part in ("layers", "fc")))
     rename(shapes, ("norm.", "model.norm."), ("embed_tokens.", "model.embed_tokens."))
+
+
+def _nemo_reduced(config: dict[str, Any], shapes: Shapes) -> None:
+    _nemo_peagle(config, shapes)
+    without(config, "layer_types")
+    config |= {"model_type": "qwen3", "fc_norm": True}
+    rename(shapes, ("fc_norm.", "model.fc_norm."))
+
+
+def _nemo_meta(config: dict[str, Any], shapes: Shapes) -> None:
+    """Before pull 2447: the map is in eagle_meta.pt alone."""
+    _nemo_reduced(config, shapes)
+    without_tensors(shapes, "d2t", "t2d")
+    shapes |= {f"{NEMO_META}_ids": (64,), f"{NEMO_META}_mask": (128,)}
+
+
+def _verl_reduced(config: dict[str, Any], shapes: Shapes) -> None:
+    """Without a mapping file the first ids are used, and d2t holds them as they are."""
+    _verl(config, shapes)
+    shapes |= {"d2t": (64,)}
+
+
+def _specforge_reduced(config: dict[str, Any], shapes: Shapes) -> None:
+    _specforge_peagle(config, shapes)
+    shapes |= {"d2t": (64,)}
 
 
 def _verl(config: dict[str, Any], shapes: Shapes) -> None:
@@ -323,6 +366,38 @@ PEAGLE: dict[str, Fixture] = {
     ),
     "peagle-nemo": Fixture("peagle-nemo", peagle("nemo", _nemo_peagle, biases=True), drafters.verifier(SIZE)),
     "peagle-verl": Fixture("peagle-verl", peagle("verl", _verl), drafters.verifier(SIZE)),
+    "peagle-vllm-reduced": Fixture(
+        "peagle-vllm",
+        peagle("reduced", _llama3, draft_vocab=64),
+        drafters.verifier(SIZE),
+        K5,
+        content={"d2t": OFFSETS, "t2d": T2D},
+    ),
+    "peagle-specforge-reduced": Fixture(
+        "peagle-specforge",
+        peagle("specforge", _specforge_reduced, draft_vocab=64),
+        drafters.verifier(SIZE),
+        {**K5, "mask_token_id": 127},
+        content={"d2t": OFFSETS, "t2d": T2D},
+    ),
+    "peagle-nemo-reduced": Fixture(
+        "peagle-nemo",
+        peagle("nemo", _nemo_reduced, draft_vocab=64, fc_norm=True),
+        drafters.verifier(SIZE),
+        content={"d2t": OFFSETS, "t2d": T2D},
+    ),
+    "peagle-nemo-meta": Fixture(
+        "peagle-nemo",
+        peagle("nemo", _nemo_meta, draft_vocab=64, fc_norm=True),
+        drafters.verifier(SIZE),
+        content={f"{NEMO_META}_ids": IDS, f"{NEMO_META}_mask": T2D},
+    ),
+    "peagle-verl-reduced": Fixture(
+        "peagle-verl",
+        peagle("verl", _verl_reduced, draft_vocab=64),
+        drafters.verifier(SIZE),
+        content={"d2t": FIRST, "t2d": FIRST_T2D},
+    ),
 }
 
 ALL: dict[str, Fixture] = {**DFLASH, **DSPARK, **PEAGLE}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from spectool import api
 from spectool.checkpoint.folder import open_checkpoint
@@ -170,6 +170,44 @@ def memory(source: Path, root: Path) -> dict[str, int]:
     return {"grown": resident() - before, "size": size}
 
 
+def nemo(source: Path, root: Path) -> dict[str, str]:
+    """A NeMo run with the vocabulary map among the weights, and one with it in eagle_meta.pt above their folder."""
+    verifier = shutil.copytree(source.parent / "verifier", root / "verifier")
+    deep = json.loads((verifier / "config.json").read_text()) | {"num_hidden_layers": 8}
+    (verifier / "config.json").write_text(json.dumps(deep))
+    config = json.loads((source / "config.json").read_text())
+    for key in ("eagle_config", "ptd_token_id"):
+        del config[key]
+    config |= {"architectures": ["LlamaEagle3DraftModel"], "mask_token_id": 511, "num_depths": 5}
+    config |= {"draft_vocab_size": 256, "parallel_drafting": True}
+    state = load_file(source / "model.safetensors")
+    state["lm_head.weight"] = state["lm_head.weight"][1::2].contiguous()
+    top = ("lm_head.weight", "mask_hidden")
+    state = {name if name in top else f"model.{name.replace('midlayer', 'layers.0')}": t for name, t in state.items()}
+    chosen = torch.arange(1, 512, 2)
+    mask = torch.zeros(512, dtype=torch.bool)
+    mask[chosen] = True
+    beside = {"global_step": 7, "epoch": 1, "selected_token_ids": chosen, "selected_token_mask": mask}
+    within = {"d2t": chosen - torch.arange(256), "t2d": mask}
+    digests = {}
+    for name, more in (("after", within), ("before", {}), ("neither", {})):
+        folder = root / name / "epoch_1_step_7" / "model" / "consolidated"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps(config))
+        save_file({**state, **more}, folder / "model.safetensors", {"format": "pt"})
+        if name == "before":
+            torch.save(beside, folder.parents[1] / "eagle_meta.pt")
+        try:
+            plan = api.plan_conversion(str(folder), verifier=str(verifier), settings={"verifier": "org/verifier"})
+            api.convert(plan, root / f"{name}-out")
+        except SpectoolError as error:
+            digests[name] = error.message
+            continue
+        files = [(root / f"{name}-out" / file).read_bytes() for file in ("config.json", "model.safetensors")]
+        digests[name] = hashlib.sha256(b"".join(files)).hexdigest()
+    return digests
+
+
 def resident() -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
@@ -188,6 +226,7 @@ def main(source: Path, root: Path) -> None:
         settings = {"verifier": "org/verifier", "speculative_tokens": 5}
         plan = api.plan_conversion(str(root / name), verifier=str(source.parent / "verifier"), settings=settings)
         api.convert(plan, root / f"{name}-out")
+    results["nemo"] = nemo(source, root / "nemo")
     results["memory"] = memory(source, root)
     results["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps(results))

@@ -102,6 +102,13 @@ def test_memory_does_not_grow_with_the_file(made: tuple[Results, Path]) -> None:
     assert memory["grown"] < 16 * 2**20
 
 
+def test_nemo_kept_the_vocabulary_map_beside_the_weights_once(made: tuple[Results, Path]) -> None:
+    found = made[0]["nemo"]
+    assert found["before"] == found["after"]
+    assert len(found["after"]) == 64
+    assert "d2t" in found["neither"]  # refused: nothing says which ids the head's rows are
+
+
 def test_without_torch_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     archive = tmp_path / "pytorch_model.bin"

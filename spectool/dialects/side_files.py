@@ -1,0 +1,61 @@
+"""Parts of a drafter that lie beside its weights, in files of PyTorch's own format.
+
+What a dialect file names (`[[side]]`) joins the folder's tensors, so that tensor rules place it like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spectool.checkpoint.folder import Checkpoint
+from spectool.checkpoint.header import TensorInfo
+from spectool.dialects.predicates import matches
+from spectool.dialects.view import View
+from spectool.formats.dialect import SideFile
+
+VALUES = "side_files"  # the key under which a side file's numbers and texts can be read
+
+
+def with_side_files(checkpoint: Checkpoint, view: View, side: Sequence[SideFile]) -> tuple[Checkpoint, View]:
+    """Return folder and view with what the side files hold; a file that is not there adds nothing.
+
+    Raises:
+        SourceError: a file cannot be read (`spectool.checkpoint.pickles`).
+
+    """
+    tensors: dict[str, TensorInfo] = {}
+    values: dict[str, Any] = {}
+    for item in side:
+        path = _find(checkpoint.root, item)
+        if path is None or any(matches(predicate, view) for predicate in item.unless):
+            continue
+        from spectool.checkpoint.pickles import read_pickle  # noqa: PLC0415 - it imports torch
+
+        content = read_pickle(path)
+        entries = content.items() if isinstance(content, dict) else [("", content)]
+        values[path.stem] = {}
+        for key, value in entries:
+            if isinstance(value, TensorInfo):
+                name = f"{item.file}:{key}"
+                tensors[name] = replace(value, name=name)
+            elif isinstance(key, str) and isinstance(value, str | int | float | bool):
+                values[path.stem][key] = value
+    if not tensors and not values:
+        return checkpoint, view
+    joined = replace(checkpoint, tensors={**checkpoint.tensors, **tensors})
+    config = {**view.config, VALUES: values}
+    return joined, replace(view, tensors=joined.tensors, config=config, read=joined.read)
+
+
+def _find(root: Path, item: SideFile) -> Path | None:
+    return next((path for path in _places(root, item) if path.is_file()), None)
+
+
+def _places(root: Path, item: SideFile) -> Iterator[Path]:
+    folder = root.resolve()
+    yield root / item.file  # the folder's own way there: a file of the Hub's cache is a link
+    for parent in list(folder.parents)[: item.above]:
+        yield parent / item.file
