@@ -102,7 +102,7 @@ def meaning_unsettled(context: Context) -> Iterator[Hit | Abstain]:
     """Fires where an engine would go on by itself; abstains where it would ask as well."""
     for question in context.reading.questions:
         text = f"{question.key}: {question.why} (--set {question.key}=...)"
-        if question.key in {"rope.theta", "sample_from_anchor", "slot_layout"}:
+        if question.key in {"rope.theta", "rope.attention_factor", "sample_from_anchor", "slot_layout"}:
             yield Hit(text)
         else:
             yield Abstain(text)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from spectool.dialects.dimensions import MOST_LAYERS, MOST_SIZE
 from spectool.dialects.rope import rope_keys, scaling_of
 from spectool.drafter.model import Attention, Dimensions, Rope
@@ -67,7 +70,36 @@ def rope(flat: Flat, head_dim: int, fallback_theta: float, facts: EngineFacts) -
         )
     interleaved = "config_neox_style" in facts.features and not flat.get("is_neox_style", True)
     width = keys.get("rope_dim") or int(head_dim * partial)
-    return Rope(float(theta), int(width), scaling_of(keys), interleaved=interleaved)
+    return Rope(float(theta), int(width), scaling_of(_amplitude(keys, facts)), interleaved=interleaved)
+
+
+def _amplitude(keys: dict[str, Any], facts: EngineFacts) -> dict[str, Any]:
+    """Put the amplitude that vLLM gives yarn's tables into `attention_factor`, where keys speak of one.
+
+    Since 0.30 as transformers has it: attention_factor, else the ratio of mscale to mscale_all_dim, else
+    0.1 ln(factor) + 1; before, always the last. Source: vLLM `rotary_embedding/yarn_scaling_rope.py`.
+    """
+    stated, scale, of_all = (keys.get(name) for name in ("attention_factor", "mscale", "mscale_all_dim"))
+    both = is_number(scale) and is_number(of_all) and scale and of_all
+    factor = keys.get("factor")
+    if keys.get("rope_type") != "yarn" or not is_number(factor) or (stated is None and not both):
+        return keys
+    amplitude = yarn_amplitude(factor)
+    if "yarn_attention_factor" in facts.features:
+        if is_number(stated):
+            amplitude = float(stated)
+        elif both:
+            # As far as a question about it offers the value: nine digits (spectool.dialects.rope).
+            amplitude = yarn_amplitude(factor, scale) / yarn_amplitude(factor, of_all)
+    if stated is None:
+        amplitude = float(f"{amplitude:.9g}")
+    rest = {name: value for name, value in keys.items() if name not in {"mscale", "mscale_all_dim"}}
+    return {**rest, "attention_factor": amplitude}
+
+
+def yarn_amplitude(factor: float, scale: float = 1.0) -> float:
+    """Return 0.1 scale ln(factor) + 1, or 1 where nothing is stretched (vLLM's and transformers' yarn_get_mscale)."""
+    return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
 
 
 def epsilon(flat: Flat) -> float:
