@@ -54,6 +54,68 @@ def errors_of(pair: Any) -> list[Any]:
     return [found for found in pair.findings if getattr(found.severity, "value", found.severity) == "error"]
 
 
+def check_launch(
+    pair: Any,
+    settings: list[str] | None,
+    parts: Sequence[Flag],
+    engine: Engine | None,
+    release: str | None,
+    *,
+    force: bool,
+) -> list[str]:
+    """Run the rules of `spectool validate` over the whole command, for the engine found; the user's flags are checked.
+
+    Returns:
+        Warnings and notes about the launch, for people.
+
+    Raises:
+        RefusedError: a rule says error, and force is off.
+
+    """
+    from spectool.api import validate
+    from spectool.engine.choice import Choice, choose
+    from spectool.engine.facts import nearest_facts
+    from spectool.errors import RefusedError
+
+    if engine is not None:
+        choice = Choice(nearest_facts(engine.version), engine.version, engine)
+    else:
+        choice = choose(f"vllm=={release}" if release is not None else None)
+    words = [word for part in parts[1:] for word in part.argv]
+    report = validate(
+        str(pair.drafter),
+        verifier=str(pair.verifier),
+        settings=parse_settings(settings) | {"speculative_tokens": int(pair.speculative_tokens)},
+        engine=choice,
+        launch=words,
+    )
+    said = {(item.code, item.message) for item in pair.findings}
+    fresh = [item for item in report.findings if (item.code, item.message) not in said]
+    wrong = [item for item in fresh if item.severity == "error"]
+    for item in wrong:
+        sys.stderr.write(f"error {item.code}: {item.message}\n")
+        if item.fix:
+            sys.stderr.write(f"  fix: {item.fix}\n")
+    if wrong and not force:
+        raise RefusedError(
+            f"this launch has {len(wrong)} error{'' if len(wrong) == 1 else 's'}, so no engine was started",
+            hint=f"spectool rule {wrong[0].code} explains; --force starts it all the same.",
+        )
+    return [f"{item.severity} {item.code}: {item.message}" for item in fresh if item.severity != "error"]
+
+
+def defaults_of(verifier: str) -> dict[str, Any]:
+    """Return a verifier folder's generation_config.json; empty where there is none that can be read."""
+    import json
+    from pathlib import Path
+
+    try:
+        found = json.loads((Path(verifier) / "generation_config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def find(engine_python: str | None, *, required: bool) -> Engine | None:
     """Find the engine; without one, a dry run still shows the command for an engine elsewhere.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,6 +91,8 @@ def command(
 ) -> None:
     """Serve a drafter and its verifier in vLLM. Flags after -- go to vllm serve."""
     from spectool.cli.command_of import (
+        check_launch,
+        defaults_of,
         describe_pair,
         errors_of,
         find,
@@ -102,6 +105,8 @@ def command(
     from spectool.planning import flags
     from spectool.planning.command import served_name
     from spectool.planning.gpus import parse_gpus
+    from spectool.planning.sampling_defaults import sampling_flags
+    from spectool.planning.several import own_rank
     from spectool.serving.address import from_flags, with_port
     from spectool.serving.progress import Progress
     from spectool.serving.serve import Job, serve
@@ -120,16 +125,24 @@ def command(
     plan = None
     if wish.gpus is not None:
         plan = plan_for_gpus(engine, pair, wish.gpus, wish.settings, extra, file_keys, wish.release)
-    parts = flags_for(engine, pair, extra, planned=plan.flags if plan is not None else ())
+    nodes = plan.gpus.nodes if plan is not None else 1
+    planned = [*(plan.flags if plan is not None else ()), *sampling_flags(defaults_of(str(pair.verifier)), extra)]
+    if runs_here or replace:
+        planned += own_rank(extra, nodes)
+        address = from_flags([*extra, *(word for part in planned for word in part.argv)], file_keys)
+    parts = flags_for(engine, pair, extra, planned=planned)
+    said = check_launch(pair, wish.settings, parts, engine, wish.release, force=force or (or_plain and runs_here))
     argv = [word for part in parts for word in part.argv]
     if emit is not None:
         hand_over(emit, parts, pair, wish, engine, plan)
         return
     if dry_run:
-        show(parts, format, plan)
+        show(parts, format, plan, said)
         return
     if plan is not None and not quiet:
         explain(parts, plan)
+    for line in said if not quiet else ():
+        sys.stderr.write(f"{line}\n")
     environment = wish.environment()
     refused = bool(errors_of(pair)) and not force
     plain = plain_command(engine, pair, extra, plan) if or_plain else None
@@ -180,22 +193,44 @@ def hand_over(
         sys.stderr.write(f"note: {note}\n")
 
 
-def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None) -> None:
+def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None, said: Sequence[str] = ()) -> None:
     """Print the command to stdout; as text, plan and reasons go to stderr, so that stdout can be pasted."""
+    import shlex
+
     from spectool.cli.output import print_json
     from spectool.planning import render
+    from spectool.planning.redact import redact_argv
+    from spectool.planning.several import machines
 
     if form is Format.json:
         document = render.as_json(parts)
+        document["findings"] = list(said)
+        if plan is not None and plan.gpus.nodes > 1:
+            document["machines"] = [
+                {
+                    "title": machine.title,
+                    "before": [list(words) for words in machine.before],
+                    "argv": redact_argv([word for part in machine.parts for word in part.argv]),
+                }
+                for machine in machines(parts, plan.gpus.nodes)
+            ]
         if plan is not None:
             from spectool.report.serve_plan import launch_record
 
             document["plan"] = launch_record(plan)
         print_json(document)
         return
-    sys.stdout.write(render.as_shell(parts) + "\n")
+    if plan is not None and plan.gpus.nodes > 1:
+        for machine in machines(parts, plan.gpus.nodes):
+            sys.stdout.write(f"# {machine.title}\n")
+            sys.stdout.write("".join(f"{shlex.join(words)}\n" for words in machine.before))
+            sys.stdout.write(render.as_shell(machine.parts) + "\n" if machine.parts else "")
+    else:
+        sys.stdout.write(render.as_shell(parts) + "\n")
     sys.stdout.flush()
     explain(parts, plan)
+    for line in said:
+        sys.stderr.write(f"{line}\n")
 
 
 def explain(parts: list[Flag], plan: LaunchPlan | None) -> None:

@@ -86,10 +86,10 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
     limit = _limit(subject, own)
     memory, capacities, length = None, None, own.length or limit
     try:
-        fit = sizing.at(ranks)
+        fit = _whole(sizing, ranks)
     except (UnknownError, UngroupableError) as error:
         unknown.append(f"memory and KV cache: {error}")
-        memory = _memory_alone(sizing, ranks)
+        memory = _memory_alone(sizing, ranks) if (own.pipeline_parallel or 1) == 1 else None
     else:
         memory = fit.memory
         length, more = _length(sizing, fit, ranks, limit)
@@ -117,15 +117,26 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
     )
 
 
+def _whole(sizing: Sizing, ranks: int) -> Fit:
+    """Return the fit of models that every rank has all layers of.
+
+    Raises:
+        UnknownError: something of the memory is not known.
+        UngroupableError: vLLM itself cannot group the caches.
+
+    """
+    if (sizing.own.pipeline_parallel or 1) > 1:
+        raise UnknownError("which layers and caches each pipeline stage holds is not counted")
+    return sizing.at(ranks)
+
+
 def _refuse_combinations(method: str, own: Own) -> None:
     title = TITLES[method]
-    if (own.pipeline_parallel or 1) > 1:
-        if method == "peagle":
-            raise RefusedError(
-                "P-EAGLE does not run with --pipeline-parallel-size: its aux hidden states stay on the first stage",
-                hint="Use --tensor-parallel-size.",
-            )
-        raise UsageError("spectool does not plan pipeline parallelism", hint="Leave --gpus out, or plan one stage.")
+    if (own.pipeline_parallel or 1) > 1 and method == "peagle":
+        raise RefusedError(
+            "P-EAGLE does not run with --pipeline-parallel-size: its aux hidden states stay on the first stage",
+            hint="Use --tensor-parallel-size.",
+        )
     if method == "dspark" and own.micro_batches:
         raise RefusedError(
             f"{title} does not run with --enable-dbo: micro-batches need the V1 model runner, which has no {title}",
@@ -135,12 +146,20 @@ def _refuse_combinations(method: str, own: Own) -> None:
 
 def _tensor_parallel(subject: Subject, gpus: Gpus, own: Own) -> tuple[int, list[str]]:
     """Return the tensor-parallel size: the user's, or the largest that divides both models and the GPUs allow."""
-    copies = own.data_parallel or 1
+    copies = (own.data_parallel or 1) * (own.pipeline_parallel or 1)
     share = gpus.count // copies
     if share == 0:
-        raise UsageError(f"--data-parallel-size {copies} needs more than {gpus}")
+        what = f"--data-parallel-size {own.data_parallel or 1} x --pipeline-parallel-size {own.pipeline_parallel or 1}"
+        raise UsageError(f"{what} needs more than {gpus}")
     try:
         fitting = candidates(share, subject.model, subject.drafter)
+        # Every machine holds the same number of ranks (vllm/config/parallel.py).
+        fitting = [ranks for ranks in fitting if ranks * copies % gpus.nodes == 0]
+        if not fitting:
+            raise RefusedError(
+                f"no tensor-parallel size divides both models and spreads evenly over {gpus.nodes} machines",
+                hint="Plan for one machine, or add -- --pipeline-parallel-size.",
+            )
         if own.tensor_parallel is None:
             ranks = fitting[-1]
         else:
@@ -156,7 +175,13 @@ def _tensor_parallel(subject: Subject, gpus: Gpus, own: Own) -> tuple[int, list[
     except UnknownError as error:
         raise RefusedError(f"which tensor-parallel sizes divide the verifier is unknown: {error}") from None
     idle = gpus.count - ranks * copies
-    return ranks, [f"{idle} of {gpus} stay idle: no larger tensor-parallel size divides both models"] if idle else []
+    notes = [f"{idle} of {gpus} stay idle: no larger tensor-parallel size divides both models"] if idle else []
+    if ranks > gpus.per_node:
+        notes.append(
+            f"{ranks} tensor-parallel ranks talk over the network between machines after every layer; one server on "
+            "each machine, or --pipeline-parallel-size where the verifier relays hidden states, needs less of it"
+        )
+    return ranks, notes
 
 
 def _limit(subject: Subject, own: Own) -> int | None:

@@ -92,7 +92,7 @@ def test_a_gpu_without_its_size_is_a_question(pair: Production) -> None:
 def test_without_gpus_nothing_is_planned(pair: Production) -> None:
     outcome = spectool("serve", str(pair.drafter), "--verifier", str(pair.verifier), "--dry-run", "--format", "json")
     document = json.loads(outcome.out)
-    assert set(document) == {"argv", "env", "flags"}
+    assert set(document) == {"argv", "env", "findings", "flags"}
     assert "--max-model-len" not in document["argv"]
 
 
