@@ -7,9 +7,16 @@ report = validate("out", verifier="folder-of-the-verifier")
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from spectool.checking import Description, Report, describe, validate
 from spectool.conversion import DEFAULT_SHARD_BYTES, ConversionPlan, convert, plan_conversion
 from spectool.inspection import Inspection, inspect
+
+if TYPE_CHECKING:
+    from spectool.replaying import Verification
 
 __all__ = [
     "DEFAULT_SHARD_BYTES",
@@ -21,5 +28,21 @@ __all__ = [
     "describe",
     "inspect",
     "plan_conversion",
+    "plan_replay",
     "validate",
+    "verify",
 ]
+
+
+def plan_replay(record: str, source: str | None = None, verifier: str | None = None) -> ConversionPlan:
+    """Plan a recorded conversion anew (`spectool.replaying.plan_replay`)."""
+    from spectool import replaying  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+    return replaying.plan_replay(record, source, verifier)
+
+
+def verify(folder: Path, progress: Callable[[int, int], None] | None = None) -> Verification:
+    """Prove an output against its record (`spectool.record.verify.verify`)."""
+    from spectool import replaying  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+    return replaying.verify(folder, progress)

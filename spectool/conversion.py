@@ -22,6 +22,7 @@ from spectool.tensors.quantised import quantised
 # What only some verbs need is imported when they are called: `validate` has to be quick.
 if TYPE_CHECKING:
     from spectool.checkpoint.writer import WrittenFile
+    from spectool.formats.provenance import Origin, Provenance
     from spectool.writers.plan import OutputPlan
 from spectool.inspection import Inspection, gather, inspect
 
@@ -39,6 +40,7 @@ class ConversionPlan:
     answers: Mapping[str, Any]
     findings: tuple[Finding, ...]
     unknowns: tuple[Unknown, ...]
+    same_as: Provenance | None = None
 
 
 def plan_conversion(
@@ -48,17 +50,30 @@ def plan_conversion(
     settings: Mapping[str, Any] | None = None,
     dialect: str | None = None,
     engine: str | None = None,
+    to: str = "speculators",
+    verifier_name: str | None = None,
 ) -> ConversionPlan:
     """Decide a whole conversion without reading weights.
 
+    Args:
+        source: the drafter.
+        verifier: the verifier.
+        settings: answers to what the drafter does not say.
+        dialect: the layout to take the source for.
+        engine: the vLLM release whose reading must agree, for formats that are made for vLLM.
+        to: the output format, a key of `spectool.writers.formats.FORMATS`.
+        verifier_name: what to write as the verifier's name, instead of what `verifier` and `settings` make of it.
+
     Raises:
         QuestionError: the source leaves something open that only the user can settle.
-        RefusedError: the source is faulty, cannot be held exactly, or the engine's reading of the planned output
-            differs from the trainer's reading of the source.
+        RefusedError: the source is faulty, cannot be held exactly, or a reading of the planned output (the engine's,
+            or its own dialect file's) differs from the trainer's reading of the source.
 
     """
-    from spectool.writers.speculators import write_speculators  # noqa: PLC0415 - imported where needed: start-up stays quick
+    from spectool.writers.formats import FORMATS  # noqa: PLC0415 - imported where needed: start-up stays quick
 
+    if to not in FORMATS:
+        raise UsageError(f"no output format named {to!r}", hint=f"--to takes {', '.join(FORMATS)}.")
     facts = engine_facts(engine)
     answers = dict(settings or {})
     found = inspect(source, verifier=verifier, settings=answers, dialect=dialect)
@@ -66,23 +81,36 @@ def plan_conversion(
     found.reading.require_answers()
     findings, unknowns = run_rules(gather(found, facts, engine=False), scopes=("trained",))
     _refuse(found.view.name, findings)
-    name = _verifier_name(answers, verifier)
-    loaded = found.verifier.view if found.verifier else None
-    output = write_speculators(
-        found.view,
-        found.reading,
-        verifier=loaded,
-        verifier_name=name,
-        verifier_tensors=found.verifier.tensors if found.verifier else None,
-    )
+    name = verifier_name or _verifier_name(answers, verifier, found, needed=to == "speculators")
+    output = _write(found, name, to)
     planned = _planned(found, output)
-    after, _ = run_rules(gather(planned, facts))
-    _refuse(f"the converted {found.view.name}", after)
-    _require_equal(output, planned, facts)
+    if FORMATS[to].served:
+        after, _ = run_rules(gather(planned, facts))
+        _refuse(f"the converted {found.view.name}", after)
+        _require_equal(output, planned, facts, FORMATS[to].title)
+    else:
+        after, _ = run_rules(gather(planned, facts, engine=False), scopes=("trained",))
+        _refuse(f"the converted {found.view.name}", after)
     if output.carrier:
         output = replace(output, notes=(*output.notes, _since(output, planned)))
     notes = tuple(finding for finding in (*findings, *after) if finding.severity != "error")
     return ConversionPlan(found, output, facts, name, answers, notes, tuple(unknowns))
+
+
+def _write(found: Inspection, verifier_name: str, to: str) -> OutputPlan:
+    from spectool.record.load import record_of  # noqa: PLC0415 - imported where needed: start-up stays quick
+    from spectool.writers.export import Source, export  # noqa: PLC0415 - as above
+    from spectool.writers.speculators import write_speculators  # noqa: PLC0415 - as above
+
+    loaded = found.verifier.view if found.verifier else None
+    tensors = found.verifier.tensors if found.verifier else None
+    if to == "speculators":
+        return write_speculators(
+            found.view, found.reading, verifier=loaded, verifier_name=verifier_name, verifier_tensors=tensors
+        )
+    record = record_of(found.source)
+    source = Source(view=found.view, reading=found.reading, verifier=loaded, verifier_tensors=tensors, record=record)
+    return export(source, to)
 
 
 def convert(
@@ -91,33 +119,67 @@ def convert(
     *,
     shard_bytes: int = DEFAULT_SHARD_BYTES,
     overwrite: bool = False,
+    card: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[WrittenFile, ...]:
     """Carry out a plan. The folder appears whole or not at all.
+
+    A plan of `plan_replay` brings shard size and card of its record along, and fails unless the bytes are the same.
 
     Args:
         plan: from `plan_conversion`.
         out: the folder to make.
         shard_bytes: size in bytes above which the weights are split.
         overwrite: replace an existing folder.
+        card: the repository to write a model card (README.md) for; empty: no card.
         progress: called with bytes done and bytes in all.
 
-    """
-    from spectool.tensors.execute import execute  # noqa: PLC0415 - imported where needed: start-up stays quick
+    Raises:
+        RefusedError: a dropped or restored tensor is not what it has to be.
+        SourceError: the source cannot be read, or changed meanwhile.
+        OutputError: the folder exists already, or cannot be written.
 
+    """
+    from spectool.record.build import Circumstances  # noqa: PLC0415 - imported where needed: start-up stays quick
+    from spectool.record.carried import carried_files, licence_named  # noqa: PLC0415 - as above
+    from spectool.tensors.execute import Request, execute  # noqa: PLC0415 - as above
+    from spectool.writers.formats import FORMATS  # noqa: PLC0415 - as above
+
+    found, recorded = plan.inspection, plan.same_as
+    source, verifier = origins(plan)
+    about = Circumstances(
+        source=recorded.source if recorded else source,
+        verifier=recorded.verifier if recorded else verifier,
+        engine=f"vllm=={plan.facts.version}" if FORMATS[plan.output.format].served else "",
+        answers=plan.answers,
+        shard_bytes=recorded.shard_bytes if recorded else shard_bytes,
+        licence=licence_named(found.source),
+        card=recorded.card if recorded else card,
+    )
     return execute(
         plan.output,
-        plan.inspection.source,
-        plan.inspection.reading,
+        found.source,
+        found.reading,
         out,
-        verifier_name=plan.verifier_name,
-        verifier_tensors=plan.inspection.verifier.tensors if plan.inspection.verifier else None,
-        engine_version=plan.facts.version,
-        answers=plan.answers,
-        shard_bytes=shard_bytes,
-        overwrite=overwrite,
-        progress=progress,
+        Request(
+            about=about,
+            overwrite=overwrite,
+            carried=carried_files(found.source),
+            same_as=recorded,
+            progress=progress,
+        ),
+        found.verifier.tensors if found.verifier else None,
     )
+
+
+def origins(plan: ConversionPlan) -> tuple[Origin, Origin]:
+    """Return where source and verifier of a plan came from, as a record says it."""
+    from spectool.record.build import config_bytes, origin_of  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+    found, loaded = plan.inspection, plan.inspection.verifier
+    source = origin_of(found.view.name, found.source.origin, found.source.config_text.encode())
+    root, commit = (loaded.root, loaded.origin) if loaded else (None, None)
+    return source, origin_of(plan.verifier_name, commit, config_bytes(root))
 
 
 def refuse_variants(found: Inspection) -> None:
@@ -139,7 +201,7 @@ def _planned(found: Inspection, output: OutputPlan) -> Inspection:
     return Inspection(found.source, view, dialect, reading, found.verifier)
 
 
-def _require_equal(output: OutputPlan, planned: Inspection, facts: EngineFacts) -> None:
+def _require_equal(output: OutputPlan, planned: Inspection, facts: EngineFacts, title: str) -> None:
     """Hold the engine's reading of the planned output against the trainer's reading of the source, as written."""
     engine, name = gather(planned, facts).engine, planned.view.name
     if engine.drafter is None:
@@ -147,7 +209,7 @@ def _require_equal(output: OutputPlan, planned: Inspection, facts: EngineFacts) 
     wrong = [row for row in side_by_side(output.drafter, engine.drafter) if not row.equal]
     if wrong:
         lines = "; ".join(f"{row.label}: trained as {row.trained}, {facts.title} would run {row.run}" for row in wrong)
-        raise RefusedError(f"Speculators cannot hold {name} exactly for {facts.title}: {lines}")
+        raise RefusedError(f"{title} files cannot hold {name} exactly for {facts.title}: {lines}")
 
 
 def _since(output: OutputPlan, planned: Inspection) -> str:
@@ -167,12 +229,21 @@ def _refuse(what: str, findings: list[Finding]) -> None:
         raise RefusedError(f"{what} cannot be converted:\n  {lines}", code=errors[0].code)
 
 
-def _verifier_name(answers: Mapping[str, Any], verifier: str | None) -> str:
-    """Return `verifier.name_or_path`: a Hub id where one is known, else a folder's base name, never a path."""
+def _verifier_name(answers: Mapping[str, Any], verifier: str | None, found: Inspection, *, needed: bool) -> str:
+    """Return `verifier.name_or_path`: a Hub id where one is known, else a folder's base name, never a path.
+
+    A Speculators source names its verifier itself; formats that store no name can do without.
+    """
     if "verifier" in answers:
         return str(answers["verifier"])
-    if verifier is None:
+    if verifier is not None:
+        return hub_id(verifier) or Path(verifier).resolve().name
+    stated = found.reading.verifier_name
+    if stated:
+        plain = stated.count("/") == 1 and stated[0] not in "/.~"
+        return stated if plain else Path(stated).name
+    if needed:
         raise UsageError(
             "no verifier was named", hint="Give --verifier FOLDER or org/name, or --set verifier=org/name."
         )
-    return hub_id(verifier) or Path(verifier).resolve().name
+    return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -39,6 +39,8 @@ class WrittenFile:
     nbytes: int
     sha256: str
     """Hexadecimal."""
+    tensors: Mapping[str, str] = field(default_factory=dict)
+    """Of a weight file: the digest of each tensor's bytes, by name."""
 
 
 def write_checkpoint(
@@ -87,9 +89,9 @@ def write_checkpoint(
         needed = sum(shard.nbytes for shard in shards) + sum(content.nbytes for content in contents.values())
         needed += sum(map(len, [*index.values(), *documents.values()]))
         try:
-            with Staging(out, overwrite=overwrite) as staging, Digests() as digests:
+            with Staging(out, overwrite=overwrite) as staging, Digests() as whole, Digests() as parts:
                 _check_space(out, needed)
-                run = _Run(staging.path, sources, digests, progress, sum(shard.nbytes for shard in shards))
+                run = _Run(staging.path, sources, (whole, parts), progress, sum(shard.nbytes for shard in shards))
                 for shard in shards:
                     run.write_weights(shard)
                 for name, data in index.items():
@@ -122,18 +124,19 @@ class _Run:
         self,
         folder: Path,
         sources: Sources,
-        digests: Digests,
+        digests: tuple[Digests, Digests],
         progress: Callable[[int, int], None] | None,
         weight_bytes: int,
     ) -> None:
         self._folder = folder
         self._sources = sources
-        self._digests = digests
+        # Of files and of tensors: one thread each, since a processor digests about as fast as a disk writes.
+        self._whole, self._parts = digests
         self._progress = progress
         self._weight_bytes = weight_bytes
         self._weights_done = 0
         self._buffer = bytearray(BUFFER_BYTES)
-        self._written: list[tuple[str, int, str | Followed]] = []
+        self._written: list[tuple[str, int, str | Followed, tuple[Sequence[str], Followed] | None]] = []
 
     def write_weights(self, shard: Shard) -> None:
         def moved(count: int) -> None:
@@ -141,27 +144,41 @@ class _Run:
             if self._progress is not None:
                 self._progress(self._weights_done, self._weight_bytes)
 
-        self.write(shard.name, [Inline(shard.header), *(tensor.content for tensor in shard.tensors)], moved)
+        contents = [Inline(shard.header), *(tensor.content for tensor in shard.tensors)]
+        self.write(shard.name, contents, moved, names=["", *(tensor.name for tensor in shard.tensors)])
 
-    def write(self, name: str, contents: Sequence[Content], moved: Callable[[int], None] | None = None) -> None:
-        """Write one file whose digest a thread computes beside."""
+    def write(
+        self,
+        name: str,
+        contents: Sequence[Content],
+        moved: Callable[[int], None] | None = None,
+        *,
+        names: Sequence[str] = (),
+    ) -> None:
+        """Write one file whose digest a thread computes beside, and with `names` of contents another one theirs."""
         fd = self._create(name)
         try:
-            followed = self._digests.follow(fd)
+            followed = [(self._whole, self._whole.follow(fd))]
+            if names:
+                lengths = [content.nbytes for content in contents]
+                followed.append((self._parts, self._parts.follow(fd, lengths)))
 
             def advanced(count: int) -> None:
-                self._digests.advanced(followed, count)
+                for digests, file in followed:
+                    digests.advanced(file, count)
                 if moved is not None:
                     moved(count)
 
             sink = Sink(fd, self._sources, self._buffer, advanced)
             for content in contents:
                 sink.append(content)
-            self._digests.completed(followed)
+            for digests, file in followed:
+                digests.completed(file)
             os.fsync(fd)
         finally:
             os.close(fd)
-        self._written.append((name, sum(content.nbytes for content in contents), followed))
+        parts = (names, followed[1][1]) if names else None
+        self._written.append((name, sum(content.nbytes for content in contents), followed[0][1], parts))
 
     def write_document(self, name: str, data: bytes) -> None:
         fd = self._create(name)
@@ -172,14 +189,23 @@ class _Run:
             os.fsync(fd)
         finally:
             os.close(fd)
-        self._written.append((name, len(data), hashlib.sha256(data).hexdigest()))
+        self._written.append((name, len(data), hashlib.sha256(data).hexdigest(), None))
 
     def written(self) -> tuple[WrittenFile, ...]:
         """Return what was written so far, waiting for digests."""
         return tuple(
-            WrittenFile(name, nbytes, digest if isinstance(digest, str) else self._digests.result(digest))
-            for name, nbytes, digest in self._written
+            WrittenFile(
+                name,
+                nbytes,
+                digest if isinstance(digest, str) else self._whole.result(digest)[0],
+                {} if parts is None else self._by_name(*parts),
+            )
+            for name, nbytes, digest, parts in self._written
         )
+
+    def _by_name(self, names: Sequence[str], parts: Followed) -> Mapping[str, str]:
+        found = zip(names, self._parts.result(parts), strict=True)
+        return {name: digest for name, digest in found if name}  # the first piece is the header
 
     def _create(self, name: str) -> int:
         # Readable too: the digest reads back what was written. The umask makes the mode.

@@ -62,17 +62,29 @@ class PlannedTensor(Record):
     operation: str = Field(description="What is done with it.")
 
 
+class RestoreRecord(Record):
+    """Where a dropped tensor can be had again."""
+
+    origin: Literal["verifier", "zeros", "computed"]
+    name: str = Field(description="The verifier's tensor; empty for the others.")
+    scale: float = Field(description="The factor on it.")
+
+
 class PlanRecord(Record):
     """A conversion plan; no weight has been read for it."""
 
     source: SourceRecord
+    format: Literal["speculators", "zlab", "deepspec", "specforge", "vllm"] = Field(description="The output format.")
     engine: str = Field(
-        pattern=r"^vllm==", description="The release whose reading of the output equals the trainer's of the source."
+        pattern=r"^vllm==",
+        description="The release spoken of; its reading of the output equals the trainer's of the source where the "
+        "format is speculators or vllm.",
     )
     verifier: str = Field(description="What will stand in verifier.name_or_path.")
     config: dict[str, Any] = Field(description="The config.json to be written.")
     tensors: list[PlannedTensor]
     dropped: dict[str, str] = Field(description="Source tensors that are left out, with the reason.")
+    restore: dict[str, RestoreRecord] = Field(description="Where dropped tensors can be had again.")
     settled: dict[str, Any] = Field(description="Facts of training that the output cannot say, as --set would.")
     notes: list[str]
     findings: list[FindingRecord]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 FILE = "provenance.json"
+DIGEST = r"^[0-9a-f]{64}$"
 
 
 class _Strict(BaseModel):
@@ -21,7 +22,16 @@ class Named(_Strict):
 
     name: str
     version: str | None = None
-    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    sha256: str | None = Field(default=None, pattern=DIGEST)
+
+
+class Origin(_Strict):
+    """A model something was read from: its folder's name or Hub repository, never a path."""
+
+    name: str
+    repository: str | None = Field(default=None, description="The Hub repository, where it was read from there.")
+    commit: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$", description="Its commit, resolved.")
+    sha256: str | None = Field(default=None, pattern=DIGEST, description="The digest of its config.json.")
 
 
 class OutputFile(_Strict):
@@ -29,15 +39,32 @@ class OutputFile(_Strict):
 
     name: str
     nbytes: int = Field(ge=0)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    sha256: str = Field(pattern=DIGEST)
 
 
 class TensorRecord(_Strict):
-    """One tensor of the output."""
+    """One tensor of the output, and whose bytes it holds."""
 
     name: str
-    source: str
+    origin: Literal["source", "verifier", "zeros", "computed"] = "source"
+    source: str = Field(description="The tensor it was made of; empty where nothing was read.")
     operation: str
+    scale: float = Field(default=1.0, description="The factor on the verifier's values.")
+    sha256: str = Field(pattern=DIGEST, description="The digest of its bytes in the output.")
+
+
+class DroppedRecord(_Strict):
+    """A tensor of the source that was left out."""
+
+    why: str
+    origin: Literal["source", "verifier", "zeros", "computed"] = Field(
+        default="source", description="Where it can be had again."
+    )
+    source: str = Field(default="", description="The verifier's tensor it equals.")
+    scale: float = Field(default=1.0, description="The factor on that.")
+    sha256: str | None = Field(
+        default=None, pattern=DIGEST, description="The digest of its bytes, where they were read."
+    )
 
 
 class AssumptionRecord(_Strict):
@@ -48,19 +75,38 @@ class AssumptionRecord(_Strict):
     why: str
 
 
+class ValueRecord(_Strict):
+    """A field of the drafter as it was read."""
+
+    value: str
+    where: str = Field(description="A dotted key of the source's config.json, `tensors`, `--set`, or a convention.")
+
+
 class Provenance(_Strict):
     """The record of one conversion."""
 
     provenance_version: Literal[1] = 1
     tool: Named
     dialect: Named = Field(description="The dialect file and its digest.")
-    source: Named = Field(description="The source folder's name and the digest of its config.json.")
-    verifier: str = Field(description="What was written as verifier.name_or_path.")
-    engine: str = Field(description="The vLLM release whose reading of the output equals the trainer's of the source.")
+    format: str = Field(default="speculators", description="The output format.")
+    source: Origin
+    verifier: Origin
+    engine: str = Field(
+        description="The vLLM release whose reading of the output equals the trainer's of the source; empty for a "
+        "format that was not held against vLLM."
+    )
     evidence: str = Field(description="How well the dialect file is proved.")
+    shard_bytes: int = Field(gt=0, description="The size above which the weights were split.")
+    licence: str = Field(default="", description="The licence the source's README.md names.")
+    card: str = Field(default="", description="The repository a model card was written for; empty without a card.")
     answers: dict[str, Any] = Field(description="What the user settled with --set.")
     settled: dict[str, Any] = Field(description="Facts of training the output format cannot say, as --set would.")
+    drafter: dict[str, ValueRecord] = Field(description="What the drafter is, field by field.")
     assumptions: tuple[AssumptionRecord, ...]
+    notes: tuple[str, ...]
     tensors: tuple[TensorRecord, ...]
-    dropped: dict[str, str] = Field(description="Source tensors that were left out, with the reason.")
+    dropped: dict[str, DroppedRecord] = Field(description="Source tensors that were left out.")
     files: tuple[OutputFile, ...]
+    sha256: str = Field(
+        default="", pattern=r"^([0-9a-f]{64})?$", description="The digest of this record with this field empty."
+    )

@@ -55,6 +55,7 @@ def plan_json(plan: ConversionPlan) -> dict[str, Any]:
     """Return a conversion plan as JSON data."""
     return {
         "source": inspection_json(plan.inspection),
+        "format": plan.output.format,
         "engine": f"vllm=={plan.facts.version}",
         "verifier": plan.verifier_name,
         "config": dict(plan.output.config),
@@ -69,6 +70,7 @@ def plan_json(plan: ConversionPlan) -> dict[str, Any]:
             for item in plan.output.tensors
         ],
         "dropped": dict(plan.output.dropped),
+        "restore": {name: asdict(item) for name, item in sorted(plan.output.restore.items())},
         "settled": dict(plan.output.settled),
         "notes": list(plan.output.notes),
         "findings": [asdict(finding) for finding in plan.findings],

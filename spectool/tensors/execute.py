@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from spectool import __version__
 from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns, Zeros, scaled_bf16
 from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.header import DTYPE_BITS, TensorInfo
 from spectool.checkpoint.writer import OutputTensor, WrittenFile, write_checkpoint
 from spectool.dialects.record import Reading
+from spectool.errors import RefusedError
 from spectool.formats import provenance as record
+from spectool.record.build import Circumstances, build, with_file
+from spectool.record.card import CARD, card
+from spectool.record.replay import require_same
+from spectool.record.seal import dump_json, sealed, spelled
+from spectool.tensors.proofs import prove_dropped
 from spectool.writers.plan import OutputPlan, PlannedTensor
-
-
-def dump_json(document: object) -> bytes:
-    """Spell a JSON document as every output file of spectool is spelled."""
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def content_of(tensor: PlannedTensor, source: Checkpoint, verifier: Mapping[str, TensorInfo] | None = None) -> Content:
@@ -32,6 +30,8 @@ def content_of(tensor: PlannedTensor, source: Checkpoint, verifier: Mapping[str,
         return Zeros(math.prod(tensor.shape) * DTYPE_BITS[tensor.dtype] // 8)
     if tensor.origin == "verifier":
         borrowed = (verifier or {})[tensor.source]
+        if tensor.scale == 1.0:
+            return FileRange(borrowed.file, borrowed.start, borrowed.nbytes)
         return scaled_bf16(borrowed.file, borrowed.start, borrowed.nbytes, tensor.scale)
     info = source.tensors[tensor.source]
     if tensor.order is None:
@@ -46,80 +46,68 @@ def content_of(tensor: PlannedTensor, source: Checkpoint, verifier: Mapping[str,
     return PermutedColumns(info.file, info.start, rows, block, tensor.order)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """How a plan is carried out. `carried` are files of the source that go along; `same_as` a record to be repeated."""
+
+    about: Circumstances
+    overwrite: bool = False
+    carried: Mapping[str, Path]
+    same_as: record.Provenance | None = None
+    progress: Callable[[int, int], None] | None = None
+
+
 def execute(
     plan: OutputPlan,
     source: Checkpoint,
     reading: Reading,
     out: Path,
-    *,
-    verifier_name: str,
+    request: Request,
     verifier_tensors: Mapping[str, TensorInfo] | None = None,
-    engine_version: str,
-    answers: Mapping[str, Any],
-    shard_bytes: int,
-    overwrite: bool,
-    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[WrittenFile, ...]:
     """Write the planned folder with its `provenance.json`, whole or not at all.
 
     Raises:
         SourceError: the source changed or could not be read.
         OutputError: the folder exists already, or could not be written.
+        RefusedError: a dropped or restored tensor is not what it has to be, or the output is not the one recorded.
 
     """
+    proved = prove_dropped(plan.proofs, source, verifier_tensors)
     outputs = [
         OutputTensor(item.name, item.dtype, item.shape, content_of(item, source, verifier_tensors))
         for item in plan.tensors
     ]
 
     def finish(files: Sequence[WrittenFile]) -> Mapping[str, bytes]:
-        document = provenance(
-            plan, source, reading, files, verifier_name=verifier_name, engine_version=engine_version, answers=answers
-        )
-        return {record.FILE: dump_json(document.model_dump(mode="json", exclude_none=True))}
+        _require_restored(plan, files)
+        document = build(plan, reading, files, proved, request.about)
+        last: dict[str, bytes] = {}
+        if request.about.card:
+            last[CARD] = card(document).encode()
+            document = with_file(document, CARD, last[CARD])
+        document = sealed(document)
+        if request.same_as is not None:
+            require_same(document, request.same_as)
+        return {**last, record.FILE: spelled(document)}
 
     return write_checkpoint(
         out,
         outputs,
         {"config.json": dump_json(plan.config)},
-        shard_bytes=shard_bytes,
-        overwrite=overwrite,
+        shard_bytes=request.about.shard_bytes,
+        overwrite=request.overwrite,
+        side_files=request.carried,
         finish=finish,
-        progress=progress,
+        progress=request.progress,
     )
 
 
-def provenance(
-    plan: OutputPlan,
-    source: Checkpoint,
-    reading: Reading,
-    files: Sequence[WrittenFile],
-    *,
-    verifier_name: str,
-    engine_version: str,
-    answers: Mapping[str, Any],
-) -> record.Provenance:
-    """Return the record of a conversion."""
-    return record.Provenance(
-        tool=record.Named(name="spectool", version=__version__),
-        dialect=record.Named(name=reading.dialect.file.dialect, sha256=reading.dialect.sha256),
-        source=record.Named(
-            name=source.root.resolve().name, sha256=hashlib.sha256(source.config_text.encode()).hexdigest()
-        ),
-        verifier=verifier_name,
-        engine=f"vllm=={engine_version}",
-        evidence=reading.dialect.file.evidence,
-        answers=dict(answers),
-        settled=dict(plan.settled),
-        assumptions=tuple(
-            record.AssumptionRecord(field=item.field, value=item.value, why=item.why) for item in reading.assumptions
-        ),
-        tensors=tuple(
-            record.TensorRecord(name=item.name, source=item.source, operation=item.operation) for item in plan.tensors
-        ),
-        dropped=dict(sorted(plan.dropped.items())),
-        files=tuple(
-            record.OutputFile(name=item.name, nbytes=item.nbytes, sha256=item.sha256)
-            for item in sorted(files, key=lambda item: item.name)
-        ),
-    )
+def _require_restored(plan: OutputPlan, files: Sequence[WrittenFile]) -> None:
+    digests = {name: digest for file in files for name, digest in file.tensors.items()}
+    for name, wanted in plan.expected.items():
+        if digests[name] != wanted:
+            raise RefusedError(
+                f"{name} of this verifier is not the tensor that was dropped",
+                hint="Give the verifier the drafter was converted with.",
+            )

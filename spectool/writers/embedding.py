@@ -14,6 +14,12 @@ NAME = "embed_tokens.weight"
 PREFIXES = ("model.", "model.language_model.", "language_model.model.", "language_model.", "thinker.model.", "")
 
 
+def of_verifier(name: str, tensors: Mapping[str, TensorHeader], *, tied: bool = False) -> str | None:
+    """Return what a verifier calls its embedding or head; a tied head is the embedding."""
+    wanted = (name, NAME) if tied else (name,)
+    return next((prefix + item for item in wanted for prefix in PREFIXES if prefix + item in tensors), None)
+
+
 def scaled_embedding(
     view: View, drafter: Drafter, verifier_tensors: Mapping[str, TensorHeader] | None
 ) -> PlannedTensor:
@@ -32,7 +38,7 @@ def scaled_embedding(
             f"{view.name} was trained on the verifier's embedding times {scale:g}, which has to be shipped",
             hint="Give --verifier FOLDER with the verifier's weights.",
         )
-    name = next((prefix + NAME for prefix in PREFIXES if prefix + NAME in verifier_tensors), None)
+    name = of_verifier(NAME, verifier_tensors)
     if name is None:
         raise RefusedError(f"the verifier has no tensor {NAME}, whose rows {view.name} was trained on", code="VER004")
     found = verifier_tensors[name]

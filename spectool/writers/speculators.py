@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from spectool.dialects.heads import MARKOV
 from spectool.dialects.record import Reading
 from spectool.dialects.view import TensorHeader, View
 from spectool.drafter.model import ZERO, Drafter, Markov, Method
@@ -92,6 +93,7 @@ def write_speculators(
         settled={**settled, **settled_rope},
         notes=tuple(notes),
         carrier=bool(carried),
+        known_zeros=frozenset(item.name for item in tensors if item.name in MARKOV and view.is_zero(item.source)),
     )
 
 

@@ -69,7 +69,7 @@ def test_the_record_fits_the_output(tmp_path: Path) -> None:
     convert("dflash", out, "--set", "verifier=spectool/tiny-verifier")
     record = json.loads((out / "provenance.json").read_text())
     assert record["dialect"]["name"] == "dflash-zlab"
-    assert record["verifier"] == "spectool/tiny-verifier"
+    assert record["verifier"]["name"] == "spectool/tiny-verifier"
     assert record["answers"] == {"verifier": "spectool/tiny-verifier"}
     assert [item["name"] for item in record["files"]] == ["config.json", "model.safetensors"]
     for item in record["files"]:

@@ -1,0 +1,1 @@
+"""The record of a conversion: made, sealed, proved, repeated, and told as a model card."""
