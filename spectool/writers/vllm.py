@@ -25,7 +25,7 @@ from spectool.writers.layout import (
     size_lacks,
 )
 from spectool.writers.plan import PlannedTensor
-from spectool.writers.zlab import block_config, zlab, zlab_lacks
+from spectool.writers.zlab import block_config, plain, zlab_lacks
 
 
 def vllm_dflash(subject: Subject) -> Layout:
@@ -37,7 +37,7 @@ def vllm_dflash(subject: Subject) -> Layout:
         return _with_own_keys(subject, "dflash-mimo", BLOCK_TENSORS, attention_value_scale=drafter.value_scale)
     if drafter.sinks or partial or "embed_tokens.weight" in subject.tensors:
         return _with_own_keys(subject, "dflash-modelopt", rf"{BLOCK_TENSORS}|embed_tokens\.weight")
-    layout = zlab(subject)
+    layout = plain(subject)
     if drafter.logit_scale != 1.0:
         config = {**layout.config, "logit_scale": drafter.logit_scale}  # vLLM's name for z-lab's output_multiplier
         layout = replace(layout, config=config)

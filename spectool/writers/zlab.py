@@ -28,6 +28,17 @@ from spectool.writers.layout import (
 
 def zlab(subject: Subject) -> Layout:
     """Return z-lab's layout: everything DFlash has but sinks, value scales and reduced vocabularies."""
+    layout, aux = plain(subject), subject.drafter.aux_layers
+    if 0 not in (aux or ()):
+        return layout
+    # sglang 0.5.23 speculative/dflash_utils.py refuses a negative id.
+    return replace(
+        layout, lacks=(*layout.lacks, Lack("aux_layers", aux, "its readers refuse -1, the embedding's output"))
+    )
+
+
+def plain(subject: Subject) -> Layout:
+    """Return z-lab's keys, whoever reads them."""
     drafter = subject.drafter
     config = block_config(subject)
     if not causal_by_kind(drafter):
@@ -37,9 +48,7 @@ def zlab(subject: Subject) -> Layout:
     if drafter.embedding_scale != 1.0 or _of_gemma(subject):
         config["dflash_config"]["input_embedding_scale"] = drafter.embedding_scale
     lacks = [*zlab_lacks(subject), *lacks_of(drafter, sinks=False, value_scale=1.0)]
-    return Layout(
-        dialect="dflash-zlab", drafter=drafter, config=config, places=BLOCK_TENSORS, lacks=tuple(lacks), settled={}
-    )
+    return Layout(dialect="dflash-zlab", drafter=drafter, config=config, places=BLOCK_TENSORS, lacks=tuple(lacks))
 
 
 def specforge_dflash(subject: Subject) -> Layout:
@@ -63,11 +72,7 @@ def block_config(subject: Subject) -> dict[str, Any]:
 def zlab_lacks(subject: Subject) -> list[Lack]:
     """Return what no DFlash layout of this family holds."""
     drafter = subject.drafter
-    lacks = [*attention_lacks(drafter, flag=True), *size_lacks(drafter)]
-    if 0 in (drafter.aux_layers or ()):
-        # sglang 0.5.23 speculative/dflash_utils.py refuses a negative id.
-        lacks.append(Lack("aux_layers", drafter.aux_layers, "its readers refuse -1, the embedding's output"))
-    return lacks
+    return [*attention_lacks(drafter, flag=True), *size_lacks(drafter)]
 
 
 def _of_gemma(subject: Subject) -> bool:

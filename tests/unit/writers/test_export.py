@@ -140,7 +140,7 @@ def test_a_refusal_names_field_value_and_who_can() -> None:
     ("what", "name", "fields"),
     [
         ("DFlash, reduced vocabulary", "zlab", ["draft_vocab_size", "lm_head.weight", "d2t", "t2d"]),
-        ("DFlash, aux layer 0 (the embedding)", "vllm", ["aux_layers"]),
+        ("DFlash, aux layer 0 (the embedding)", "specforge", ["aux_layers"]),
         ("DFlash, part of each head rotated", "zlab", ["rope"]),
         ("DSpark, slot 0 given", "deepspec", ["slots"]),
         ("DSpark, yarn", "zlab", ["method"]),
