@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spectool.checkpoint.folder import Checkpoint
@@ -13,11 +14,14 @@ from spectool.dialects.read import read_drafter
 from spectool.dialects.record import Reading
 from spectool.dialects.side_files import with_side_files
 from spectool.dialects.view import View
+from spectool.dialects.within import narrowed
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.read import read_engine
 from spectool.engine.reading.record import EngineReading
+from spectool.errors import RefusedError
 from spectool.loading import (
     LoadedVerifier,
+    fetch_side_file,
     load_drafter,
     load_verifier,
     recorded_answers,
@@ -51,11 +55,29 @@ def inspect(
     """
     checkpoint, view = load_drafter(source)
     loaded = load_verifier(verifier) if verifier else None
-    chosen = dialect_named(dialect) if dialect else detect(view)
-    checkpoint, view = with_side_files(checkpoint, view, chosen.file.side)
+    checkpoint, view = narrowed(checkpoint, view, settings or {})
+    chosen = dialect_named(dialect) if dialect else _detected(checkpoint, view)
+    fetch = partial(fetch_side_file, checkpoint)
+    checkpoint, view = with_side_files(checkpoint, view, chosen.file.side, fetch)
     answers = {**recorded_answers(checkpoint), **(settings or {})}
     reading = read_drafter(view, chosen, verifier=loaded.view if loaded else None, settings=answers)
     return Inspection(checkpoint, view, chosen, reading, loaded)
+
+
+def _detected(checkpoint: Checkpoint, view: View) -> Dialect:
+    """Find the dialect; where there is none, say where a drafter may lie instead."""
+    try:
+        return detect(view)
+    except RefusedError as error:
+        root = checkpoint.root
+        folders = sorted(item.parent.name for item in root.glob("*/config.json") if item.is_file())
+        if error.code != "CFG001" or not folders:
+            raise
+        shown = ", ".join(folders[:3])
+        hint = (
+            f"{error.hint or ''} A drafter in a folder within is named with it: {root}/{folders[0]} (found: {shown})."
+        )
+        raise RefusedError(error.message, hint=hint.strip(), code=error.code) from None
 
 
 def gather(found: Inspection, facts: EngineFacts, *, engine: bool = True) -> Context:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from spectool.checkpoint import partial
 from spectool.checkpoint.folder import Checkpoint, open_checkpoint
 from spectool.checkpoint.header import TensorInfo
 from spectool.checkpoint.origin import Origin
@@ -20,7 +21,7 @@ from spectool.dialects.sources import SETTINGS
 from spectool.dialects.view import View
 from spectool.errors import RefusedError, SourceError
 from spectool.formats.verifier import VerifierView, verifier_view
-from spectool.hub.reference import reference
+from spectool.hub.reference import Reference, reference
 
 TOKENIZER = "tokenizer.json"
 # `spectool.formats.provenance.FILE`, whose module is imported only where there is such a file: it builds many models.
@@ -87,6 +88,21 @@ def _drafter(source: str) -> Checkpoint:
 
     _refuse_gguf(mirror_of(ref).repository.top)
     return open_drafter(ref)
+
+
+def fetch_side_file(checkpoint: Checkpoint, name: str) -> None:
+    """Make a file beside a drafter's weights readable: a repository's is brought here whole.
+
+    Raises:
+        SourceError: it cannot be fetched.
+
+    """
+    if checkpoint.origin is None:
+        return
+    from spectool.hub.mirror import mirror_of  # noqa: PLC0415 - imported where needed: start-up stays quick
+
+    mirror = mirror_of(Reference(checkpoint.origin.repo, checkpoint.origin.commit))
+    partial.ensure(mirror.weights(name), 0, mirror.repository.file(name).size)
 
 
 def _refuse_gguf(names: Iterable[str]) -> None:

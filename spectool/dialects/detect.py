@@ -6,6 +6,7 @@ from spectool.dialects.catalogue import Dialect, catalogue
 from spectool.dialects.predicates import matches
 from spectool.dialects.recognised import recognise
 from spectool.dialects.view import View
+from spectool.dialects.within import prefixes
 from spectool.errors import RefusedError
 from spectool.formats.dialect import Match
 
@@ -46,8 +47,16 @@ def detect(view: View) -> Dialect:
     if known is not None:
         raise RefusedError(f"{view.name} is {known.title}: {known.why}", hint=known.instead or None, code=known.code)
     architectures = view.config.get("architectures") or view.config.get("model_type") or "no architecture"
+    hint = f"Known dialects: {', '.join(catalogue())}. Choose one with --from if a key or tensor is merely missing."
+    inside = sorted(prefixes(view))
+    if inside:
+        hint = (
+            f"Tensors under {', '.join(inside)} look like a drafter's. If it lies within something bigger: "
+            f"--set tensors_under={inside[0]}, and --set config_under=KEY where its configuration is an object of "
+            "config.json (else --from DIALECT)."
+        )
     raise RefusedError(
         f"{view.name} is no drafter layout spectool knows ({architectures}, {len(view.tensors)} tensors)",
-        hint=f"Known dialects: {', '.join(catalogue())}. Choose one with --from if a key or tensor is merely missing.",
+        hint=hint,
         code="CFG001",
     )

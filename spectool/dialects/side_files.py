@@ -5,7 +5,7 @@ What a dialect file names (`[[side]]`) joins the folder's tensors, so that tenso
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,16 @@ from spectool.formats.dialect import SideFile
 VALUES = "side_files"  # the key under which a side file's numbers and texts can be read
 
 
-def with_side_files(checkpoint: Checkpoint, view: View, side: Sequence[SideFile]) -> tuple[Checkpoint, View]:
+def with_side_files(
+    checkpoint: Checkpoint, view: View, side: Sequence[SideFile], fetch: Callable[[str], None]
+) -> tuple[Checkpoint, View]:
     """Return folder and view with what the side files hold; a file that is not there adds nothing.
+
+    Args:
+        checkpoint: the folder.
+        view: the folder as readings see it.
+        side: what the dialect looks for.
+        fetch: called with the name of a file beside the weights before it is read: a repository's is brought here.
 
     Raises:
         SourceError: a file cannot be read (`spectool.checkpoint.pickles`).
@@ -29,8 +37,12 @@ def with_side_files(checkpoint: Checkpoint, view: View, side: Sequence[SideFile]
     tensors: dict[str, TensorInfo] = {}
     values: dict[str, Any] = {}
     for item in side:
+        if any(matches(predicate, view) for predicate in item.unless):
+            continue
+        if item.file in view.side_files:
+            fetch(item.file)
         path = _find(checkpoint.root, item)
-        if path is None or any(matches(predicate, view) for predicate in item.unless):
+        if path is None:
             continue
         from spectool.checkpoint.pickles import read_pickle  # noqa: PLC0415 - it imports torch
 

@@ -27,6 +27,9 @@ SETTINGS: dict[str, type] = {
     "embedding_scale": float,
     "logit_scale": float,
     "value_scale": float,
+    # Where the drafter lies in something bigger (`spectool.dialects.within`).
+    "tensors_under": str,
+    "config_under": str,
 }
 
 

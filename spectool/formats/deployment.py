@@ -26,6 +26,8 @@ SettingKey = Literal[
     "embedding_scale",
     "logit_scale",
     "value_scale",
+    "tensors_under",
+    "config_under",
 ]
 # A card, how many of them in a machine, and how many machines: `h200:8x2`.
 GPUS = r"^[a-z0-9]+([.-][a-z0-9]+)*:[1-9][0-9]{0,3}(x[1-9][0-9]{0,2})?$"
