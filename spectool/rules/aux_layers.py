@@ -97,6 +97,28 @@ def fc_width(context: Context) -> Iterator[Hit]:
 
 
 @rule(
+    "AUX006",
+    "aux-layer-is-the-last",
+    severity="note",
+    scope="engine",
+    summary="An aux layer is the output of the verifier's last layer, which trainers see in two forms.",
+    why=(
+        "vLLM hands out the state before the verifier's final norm. A trainer that took the last of transformers' "
+        "hidden states had it after the norm: the drafter then reads other values, without an error."
+    ),
+    fix="Ask which one the drafter was trained on; the final norm cannot be put into fc exactly.",
+    references=("vLLM 0.33 model_executor/models/qwen2.py", "transformers: hidden_states[-1] is normed"),
+)
+def last(context: Context) -> Iterator[Hit]:
+    """Fires for the highest id there is."""
+    if context.verifier is None:
+        return
+    layers = context.verifier.num_hidden_layers
+    if layers in (context.drafter.aux_layers or ()):
+        yield Hit(f"aux layer {layers} is the output of {context.verifier.name}'s last layer, before its final norm")
+
+
+@rule(
     "AUX005",
     "aux-layers-differ",
     scope="engine",

@@ -81,6 +81,28 @@ def needs_first(context: Context) -> Iterator[Hit]:
 
 
 @rule(
+    "RUN004",
+    "runner-v1-other-aux-layers",
+    scope="launch",
+    methods=("dflash",),
+    summary="Model runner V1 does not read where this drafter names its aux layers.",
+    why="It looks at dflash_config.target_layer_ids, not at target_layer_ids beside it, and then takes the layers that "
+    "the verifier's class has by default: with three aux layers nothing but the acceptance shows it.",
+    fix="Drop what forces V1, or convert the folder with `spectool convert`.",
+    references=("vLLM 0.33 v1/worker/gpu_model_runner.py _get_eagle3_aux_layers_from_config",),
+)
+def other_layers(context: Context) -> Iterator[Hit]:
+    """Fires where the ids stand at the top of a native folder alone."""
+    reason, config = first_runner(context), context.view.config
+    own = config.get("dflash_config")
+    nested = isinstance(own, dict) and own.get("target_layer_ids")
+    if reason is None or nested or "speculators_model_type" in config or config.get("eagle_aux_hidden_state_layer_ids"):
+        return
+    if config.get("target_layer_ids"):
+        yield Hit(f"model runner V1 ({reason}) does not read target_layer_ids outside dflash_config")
+
+
+@rule(
     "RUN003",
     "runner-v1-refuses",
     scope="launch",

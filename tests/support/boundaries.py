@@ -72,6 +72,7 @@ def C(code: str, method: str, fires: Change, misses: Change, **more: Any) -> Bou
     return Boundary(code, "converted", method, fires, misses, **more)
 
 
+AT_TOP = both(put(IDS, ...), put("target_layer_ids", [0, 2, 4]))
 REDUCED = both(put("draft_vocab_size", 100), rows("lm_head.weight", 100))
 
 BOUNDARIES = [
@@ -80,6 +81,9 @@ BOUNDARIES = [
     N("AUX003", "dflash", put(IDS, [0, 2, 2]), put(IDS, [0, 2, 3])),
     N("AUX004", "dflash", put(IDS, [0, 2]), put(IDS, [0, 2, 3])),
     N("AUX005", "dflash", put(IDS, [0, 4, 2]), put(IDS, [0, 2, 4])),
+    N("AUX005", "dflash", AT_TOP, both(AT_TOP, put("dflash_config.target_layer_ids", [0, 2, 4])), engine=("0.23.0", "0.23.0")),
+    N("AUX005", "dflash", AT_TOP, AT_TOP, engine=("0.23.0", "0.24.0")),
+    N("AUX006", "dflash", put(IDS, [0, 2, 5]), put(IDS, [0, 2, 4])),
     C("ATT001", "dflash", put(f"{LAYER}.is_causal", True), put(f"{LAYER}.is_causal", False)),
     N("ATT002", "dflash", put("layer_types", ["full_attention"]), put("layer_types", ["full_attention"] * 2)),
     N("BIA001", "dflash", put("attention_bias", True), put("attention_bias", False)),

@@ -86,6 +86,7 @@ LAUNCHES: list[Row] = [
     row("RUN002", "peagle", (f"{V2}=1",), (f"{V2}=0",)),
     row("RUN003", "peagle", ("--prefill-context-parallel-size", "2"), ("--prefill-context-parallel-size", "1")),
     row("RUN003", "peagle", ("--logits-processors", "a:B"), ("--logprobs-mode", "raw_logits")),
+    row("RUN004", "dflash", (f"{V2}=0",), (f"{V2}=1",), drafter=both(put("dflash_config.target_layer_ids", ...), put("target_layer_ids", [0, 2, 4]))),
     row("SPC001", "dflash", sc(num_speculative_token=7), sc(num_speculative_tokens=7)),
     row("SPC001", "dflash", sc(tensor_parallel_size=1), sc(draft_tensor_parallel_size=1)),
     row("SPC001", "dflash", sc(kv_cache_dtype="auto"), sc(attention_backend="auto"), engine="0.25.1"),

@@ -49,13 +49,23 @@ def layer_ids(value: object) -> tuple[int, ...]:
     return tuple(value)
 
 
-def aux_layers(request: Request) -> tuple[int, ...] | None:
-    """Return input ids, sorted and without doubles, as vLLM captures them (`models/interfaces.py`)."""
+def aux_layers(request: Request, *, runner_v1: bool = False) -> tuple[int, ...] | None:
+    """Return input ids, sorted and without doubles, as vLLM captures them (`models/interfaces.py`).
+
+    Model runner V1 does not look at `target_layer_ids` at the top (`v1/worker/gpu_model_runner.py`,
+    `_get_eagle3_aux_layers_from_config`); without ids the class of the verifier says which layers.
+    """
     flat = request.flat
     ids = flat.get("eagle_aux_hidden_state_layer_ids")
     if not ids:
         shift = 1 if request.has("native_aux_shift") else 0
         ids = [item + shift for item in layer_ids((flat.get("dflash_config") or {}).get("target_layer_ids") or [])]
-    if not ids:
+    if not ids and not runner_v1:
         ids = [item + 1 for item in layer_ids(flat.get("target_layer_ids") or [])]
     return tuple(sorted(set(layer_ids(ids)))) or None
+
+
+def default_aux_layers(verifier: VerifierView) -> tuple[int, ...]:
+    """Return the layers that a verifier's class captures where the drafter names none (`models/interfaces.py`)."""
+    layers = verifier.num_hidden_layers
+    return tuple(sorted({2, layers // 2, layers - 3}))

@@ -80,8 +80,8 @@ def _amplitude(keys: dict[str, Any], facts: EngineFacts) -> dict[str, Any]:
     0.1 ln(factor) + 1; before, always the last. Source: vLLM `rotary_embedding/yarn_scaling_rope.py`.
     """
     stated, scale, of_all = (keys.get(name) for name in ("attention_factor", "mscale", "mscale_all_dim"))
-    both = is_number(scale) and is_number(of_all) and scale and of_all
     factor = keys.get("factor")
+    both = is_number(scale) and is_number(of_all) and bool(scale) and bool(of_all)
     if keys.get("rope_type") != "yarn" or not is_number(factor) or (stated is None and not both):
         return keys
     amplitude = yarn_amplitude(factor)
@@ -90,7 +90,7 @@ def _amplitude(keys: dict[str, Any], facts: EngineFacts) -> dict[str, Any]:
             amplitude = float(stated)
         elif both:
             # As far as a question about it offers the value: nine digits (spectool.dialects.rope).
-            amplitude = yarn_amplitude(factor, scale) / yarn_amplitude(factor, of_all)
+            amplitude = yarn_amplitude(factor, float(scale or 0)) / yarn_amplitude(factor, float(of_all or 0))
     if stated is None:
         amplitude = float(f"{amplitude:.9g}")
     rest = {name: value for name, value in keys.items() if name not in {"mscale", "mscale_all_dim"}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spectool.drafter.model import Drafter
 from spectool.engine.reading import decoder
-from spectool.engine.reading.common import Request, aux_layers, layer_ids, mask_token
+from spectool.engine.reading.common import Request, aux_layers, default_aux_layers, layer_ids, mask_token
 from spectool.engine.reading.flat import Flat, is_speculators
 from spectool.engine.reading.record import EngineRefusedError, Refusal
 
@@ -79,5 +79,4 @@ def _aux(request: Request, eagle: Flat) -> tuple[int, ...] | None:
     stated = aux_layers(request)
     if stated is not None or request.verifier is None:
         return stated
-    layers = request.verifier.num_hidden_layers
-    return tuple(sorted({2, layers // 2, layers - 3}))
+    return default_aux_layers(request.verifier)

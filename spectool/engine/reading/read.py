@@ -12,7 +12,7 @@ from spectool.dialects.view import View
 from spectool.drafter.model import ZERO, Confidence, Drafter, Markov, Method, SlotLayout
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading import decoder
-from spectool.engine.reading.common import Request, aux_layers, mask_token
+from spectool.engine.reading.common import Request, aux_layers, default_aux_layers, mask_token
 from spectool.engine.reading.flat import flat_config
 from spectool.engine.reading.peagle import read_peagle
 from spectool.engine.reading.record import EngineReading, EngineRefusedError, Refusal
@@ -89,7 +89,7 @@ def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter
     block = flat.get("block_size", request.view.config.get("block_size", own.get("block_size")))
     return Drafter(
         method=method,
-        aux_layers=aux_layers(request),
+        aux_layers=_aux_layers(request, method),
         slots=slots,
         block_size=block if is_int(block) else None,
         speculative_tokens=request.tokens,
@@ -107,3 +107,12 @@ def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter
         value_scale=float(own.get("attention_value_scale") or 1.0) if request.has("value_scale") else 1.0,
         max_position_embeddings=flat.get("max_position_embeddings"),
     )
+
+
+def _aux_layers(request: Request, method: Method) -> tuple[int, ...] | None:
+    """Return the aux layers; on releases whose DFlash runs on model runner V1 alone, what that one reads."""
+    first = method == "dflash" and not request.has("dflash_runner_v2")
+    stated = aux_layers(request, runner_v1=first)
+    if stated is None and first and request.verifier is not None:
+        return default_aux_layers(request.verifier)
+    return stated
