@@ -1,4 +1,4 @@
-"""`spectool probe DRAFTER --verifier V`: measure acceptance, speed and unchanged output in the user's own engine.
+"""`spectool probe`: measure acceptance, speed and unchanged output in the user's own engine, or at a URL.
 
 Register with `context_settings=CONTEXT_SETTINGS`, as `spectool serve`.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from spectool.cli.options import Drafter, Format, OutputFormat, Quiet, Settings, Verifier
+from spectool.cli.options import Format, OutputFormat, Quiet, Settings, Verifier
 from spectool.cli.serve import CONTEXT_SETTINGS, EnginePython
 
 __all__ = ["CONTEXT_SETTINGS", "command"]
@@ -31,8 +31,21 @@ _REFUSED = {
 
 def command(
     ctx: typer.Context,
-    drafter: Drafter,
+    drafter: Annotated[
+        str | None,
+        typer.Argument(metavar="[DRAFTER]", help="The drafter's folder; none with --url.", show_default=False),
+    ] = None,
     *,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="Ask this running server: http://HOST:PORT.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="With --url: the served name, of several.")] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option("--api-key-env", metavar="NAME", help="With --url: the variable that holds the key.")
+    ] = None,
+    expect: Annotated[
+        float | None, typer.Option("--expect", min=1, metavar="LENGTH", help="With --url: compare with this length.")
+    ] = None,
     verifier: Verifier = None,
     settings: Settings = None,
     engine_python: EnginePython = None,
@@ -44,7 +57,7 @@ def command(
     format: OutputFormat = Format.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
 ) -> None:
-    """Run the verifier without and with the drafter, and compare. Flags after -- go to vllm serve."""
+    """Run the verifier without and with the drafter and compare, or ask a running server. Flags after -- go to vllm."""
     from spectool.cli.command_of import describe_pair, find, flags_for, read_config_file
     from spectool.cli.output import print_json
     from spectool.errors import UsageError
@@ -55,6 +68,15 @@ def command(
     from spectool.serving.progress import Progress
     from spectool.serving.prompts import default_prompts, read_prompts
 
+    if url is not None:
+        if drafter is not None or verifier is not None or settings or engine_python or ctx.args:
+            raise UsageError("--url asks a server that runs: no drafter, verifier, engine or vLLM flag goes with it")
+        probe_url(url, model, api_key_env, expect, prompts, max_tokens, format, quiet=quiet)
+    if drafter is None:
+        raise UsageError("name a drafter, or a running server with --url")
+    for name, given in (("--model", model), ("--api-key-env", api_key_env), ("--expect", expect)):
+        if given is not None:
+            raise UsageError(f"{name} goes with --url")
     extra = list(ctx.args)
     for flag in flags.given(extra):
         if flag.name in _REFUSED:
@@ -94,3 +116,38 @@ def command(
     else:
         sys.stdout.write(probe_report.as_text(subject, texts, measured) + "\n")
     raise typer.Exit(1 if probe_report.problems(measured) else 0)
+
+
+def probe_url(
+    url: str,
+    model: str | None,
+    api_key_env: str | None,
+    expect: float | None,
+    prompts: Path | None,
+    max_tokens: int,
+    form: Format,
+    *,
+    quiet: bool,
+) -> NoReturn:
+    """Ask a running server and say what was found; exit with 0 for good, 1 for everything worse."""
+    from spectool.cli.output import print_json
+    from spectool.errors import UsageError
+    from spectool.report.plain import printable
+    from spectool.serving import remote, remote_report
+    from spectool.serving.acceptance import Expected
+    from spectool.serving.progress import Progress
+    from spectool.serving.prompts import default_prompts, read_prompts
+
+    key = os.environ.get(api_key_env) if api_key_env is not None else None
+    if api_key_env is not None and not key:
+        raise UsageError(f"{api_key_env} is not set, or empty")
+    client = remote.server_of(url, key)
+    texts = read_prompts(prompts) if prompts is not None else default_prompts()
+    with Progress(quiet=quiet) as progress:
+        found = remote.measure_remote(client, texts, max_tokens, progress, model)
+    expected = Expected(expect, "--expect") if expect is not None else None
+    if form is Format.json:
+        print_json(remote_report.as_json(url, found, expected))
+    else:
+        sys.stdout.write(printable(remote_report.as_text(url, found, expected) + "\n"))
+    raise typer.Exit(0 if remote_report.as_json(url, found, expected)["ok"] else 1)

@@ -6,8 +6,10 @@ import http.client
 import json
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,8 @@ MAX_ANSWER = 32 << 20
 # Seconds for the short questions; a completion gets its own time.
 SHORT_TIMEOUT = 5.0
 _CHUNK = 1 << 16
+# Seconds after its own limit at which a conversation is cut.
+GUARD_MARGIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,16 @@ class Client:
     Args:
         address: where it listens.
         api_key: sent as bearer token, never shown.
+        prefix: of every path, for a server behind a gateway.
+        public: whether it is somebody else's server: its certificate is checked, and every path may want the key.
 
     """
 
-    def __init__(self, address: Address, api_key: str | None = None) -> None:
+    def __init__(self, address: Address, api_key: str | None = None, *, prefix: str = "", public: bool = False) -> None:
         self._address = address
         self._key = api_key
+        self._prefix = prefix
+        self._public = public
 
     def healthy(self) -> bool:
         """Say whether `/health` answers 200: vLLM listens only when its engine is ready."""
@@ -92,19 +100,37 @@ class Client:
             # Ids, since different tokens can have the same text.
             "return_tokens_as_token_ids": True,
         }
-        return _completion(self._json("/v1/completions", question, timeout), str(self._address))
+        return _completion(self.post("/v1/completions", question, timeout), str(self._address))
 
     def text_of(self, model: str, tokens: Sequence[int]) -> str | None:
         """Return the text of tokens, or None where the server does not tell."""
         try:
-            answer = self._json("/detokenize", {"model": model, "tokens": list(tokens)}, SHORT_TIMEOUT)
+            answer = self.post("/detokenize", {"model": model, "tokens": list(tokens)}, SHORT_TIMEOUT)
         except EngineMissingError:
             return None
         text = answer.get("prompt")
         return text if isinstance(text, str) else None
 
-    def _json(self, path: str, question: dict[str, Any], timeout: float) -> dict[str, Any]:
-        status, body = self._ask("POST", path, json.dumps(question).encode(), timeout)
+    def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON object at a path.
+
+        Raises:
+            EngineMissingError: no usable answer.
+
+        """
+        return self._json("GET", path, None, SHORT_TIMEOUT)
+
+    def post(self, path: str, question: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """Return the JSON object that answers a question.
+
+        Raises:
+            EngineMissingError: no usable answer.
+
+        """
+        return self._json("POST", path, json.dumps(question).encode(), timeout)
+
+    def _json(self, method: str, path: str, question: bytes | None, timeout: float) -> dict[str, Any]:
+        status, body = self._ask(method, path, question, timeout)
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
@@ -116,36 +142,43 @@ class Client:
         return answer
 
     def _ask(
-        self, method: str, path: str, body: bytes | None, timeout: float, limit: int = MAX_ANSWER
+        self, method: str, path: str, body: bytes | None, timeout: float, limit: int | None = None
     ) -> tuple[int, bytes]:
         """Send one request on its own connection. No proxy, no redirect."""
         end = time.monotonic() + timeout
         headers = {"Connection": "close"}
         if body is not None:
             headers["Content-Type"] = "application/json"
-        if self._key and path.startswith("/v1/"):
+        if self._key and (self._public or path.startswith("/v1/")):
             headers["Authorization"] = f"Bearer {self._key}"
-        connection = _connect(self._address, timeout)
+        connection = _connect(self._address, timeout, public=self._public)
+        # A server may send a byte now and then for ever; no single read notices.
+        late = threading.Event()
+        guard = threading.Timer(timeout + GUARD_MARGIN, _cut, (connection, late))
+        guard.daemon = True
+        guard.start()
         try:
-            connection.request(method, path, body, headers)
+            connection.request(method, self._prefix + path, body, headers)
             response = connection.getresponse()
             received = bytearray()
-            while chunk := response.read(_CHUNK):
+            while chunk := response.read1(_CHUNK):
                 received += chunk
-                if len(received) > limit:
-                    raise EngineMissingError(f"{self._address}{path} answered more than {limit} bytes")
+                if len(received) > (most := limit or MAX_ANSWER):
+                    raise EngineMissingError(f"{self._address}{path} answered more than {most} bytes")
                 if time.monotonic() > end:
                     raise EngineMissingError(f"{self._address}{path} did not finish within {timeout:.0f} s")
             # A read with a size does not notice an answer that was cut off.
             announced = response.getheader("Content-Length")
             if announced is not None and len(received) < int(announced):
                 raise EngineMissingError(f"{self._address}{path} stopped after {len(received)} of {announced} bytes")
+            if late.is_set():
+                raise EngineMissingError(f"{self._address}{path} did not finish within {timeout:.0f} s")
             return response.status, bytes(received)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise EngineMissingError(
-                f"{self._address}{path} did not answer: {error or type(error).__name__}"
-            ) from error
+            why = f"nothing complete within {timeout:.0f} s" if late.is_set() else error or type(error).__name__
+            raise EngineMissingError(f"{self._address}{path} did not answer: {clean(str(why)[:500])}") from error
         finally:
+            guard.cancel()
             connection.close()
 
 
@@ -162,14 +195,22 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def _connect(address: Address, timeout: float) -> http.client.HTTPConnection:
+def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+    """End a conversation that takes too long, under the feet of whoever reads."""
+    late.set()
+    with suppress(OSError, AttributeError):  # it ended by itself, or never began
+        connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _connect(address: Address, timeout: float, *, public: bool) -> http.client.HTTPConnection:
     if address.uds:
         return _UnixConnection(address.uds, timeout)
     if address.tls:
-        # The server is our own child; its certificate names a public host, not the loopback.
+        # The certificate of a child of ours names a public host, not the loopback.
         context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        if not public:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
         return http.client.HTTPSConnection(address.host, address.port, timeout=timeout, context=context)
     return http.client.HTTPConnection(address.host, address.port, timeout=timeout)
 
