@@ -79,6 +79,8 @@ def explain(engine: EngineProcess, *, tail: bool) -> Iterator[str]:
             yield f"  meaning: {cause.cause}"
         if cause.fix:
             yield f"  fix: {cause.fix}"
+        if cause.rule:
+            yield f"  before a start: spectool rule {cause.rule}"
     if tail and (cause is None or cause.cause is None):
         yield "last lines of the engine's log:"
         yield from (f"  {line[:300]}" for line in list(engine.log.tail)[-_TAIL:])

@@ -37,12 +37,14 @@ class RootCause:
         line: what the log says, without its prefix.
         cause: what that means; None where spectool does not know the message.
         fix: what to do; None likewise.
+        rule: code of the rule that says it before a start; None where there is none.
 
     """
 
     line: str
     cause: str | None = None
     fix: str | None = None
+    rule: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class _Known:
     pattern: re.Pattern[str]
     cause: str
     fix: str
+    rule: str | None
     weak: bool
 
 
@@ -77,7 +80,7 @@ class RootCauseFinder:
             return
         for entry in known_errors():
             if entry.pattern.search(text):
-                cause = RootCause(text.strip(), entry.cause, entry.fix)
+                cause = RootCause(text.strip(), entry.cause, entry.fix, entry.rule)
                 if not entry.weak:
                     self._known = cause
                 elif self._weak is None:
@@ -108,6 +111,6 @@ def known_errors() -> tuple[_Known, ...]:
     """Return the patterns of `spectool/data/engine-errors.toml`, in order."""
     table = tomllib.loads(package_data("engine-errors.toml").read_text(encoding="utf-8"))
     return tuple(
-        _Known(re.compile(entry["pattern"]), entry["cause"], entry["fix"], entry.get("weak", False))
+        _Known(re.compile(entry["pattern"]), entry["cause"], entry["fix"], entry.get("rule"), entry.get("weak", False))
         for entry in table["error"]
     )

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from spectool.rules.registry import rules
 from spectool.serving.rootcause import RootCause, RootCauseFinder, known_errors, message_of
 
 WORKER = "(Worker pid=6863) ERROR 11-29 19:14:25 [multiproc_executor.py:953] "
@@ -116,6 +117,21 @@ def test_the_death_of_the_engine_is_noticed() -> None:
         "(APIServer pid=1) WARNING 11-29 19:24:48 [x.py:8] [shutdown] MPClient: engine core exited unexpectedly;"
     )
     assert finder.engine_died
+
+
+def test_every_rule_of_the_table_exists() -> None:
+    named = {entry.rule for entry in known_errors() if entry.rule is not None}
+    assert named <= rules().keys()
+    assert len(named) >= 15
+
+
+def test_the_rule_goes_with_the_cause() -> None:
+    found = find(EXTRA_TENSOR)
+    assert found is not None
+    assert found.rule == "TEN002"
+    free = find("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+    taken = find("ValueError: Free memory on device cuda:0 (1/80 GiB) on startup is less than")
+    assert (free and free.rule, taken and taken.rule) == ("BUD004", None)  # what others hold no plan can know
 
 
 def test_the_table_is_sound() -> None:
