@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:  # commands stay cheap to import
+    from spectool.api import ConversionPlan
+    from spectool.hub.publish import Publication
 
 from spectool.cli.options import Engine, Format, From, OutputFormat, Quiet, Settings, Verifier, parse_settings
 
@@ -43,6 +47,15 @@ def command(
         str | None,
         typer.Option("--card", metavar="ORG/NAME", help="Write a model card (README.md) for this repository."),
     ] = None,
+    to_hub: Annotated[
+        str | None,
+        typer.Option(
+            "--to-hub",
+            metavar="ORG/NAME",
+            help="Publish OUT there, with a model card; with --dry-run: show what would be sent.",
+        ),
+    ] = None,
+    private: Annotated[bool, typer.Option("--private", help="Make the repository of --to-hub private.")] = False,
     verify: Annotated[
         str | None,
         typer.Option("--verify", metavar="FOLDER", help="Prove an earlier output against its record; nothing else."),
@@ -65,6 +78,7 @@ def command(
     from spectool.errors import UsageError
     from spectool.report.jsonable import plan_json
     from spectool.report.plans import print_plan, print_written
+    from spectool.report.publications import print_publication, publication_json
 
     if verify is not None:
         _verify(
@@ -85,23 +99,55 @@ def command(
         plan = api.plan_conversion(
             source, verifier=verifier, settings=parse_settings(settings), dialect=from_, engine=engine, to=to.value
         )
+    if private and to_hub is None:
+        raise UsageError("--private is about the repository of --to-hub, which is not given")
     if out is None and not dry_run:
         raise UsageError("OUT is missing", hint="Name the folder to make, or look at the plan with --dry-run.")
     shard_bytes = parse_size(max_shard_size)
+    sending = _publication(plan, to_hub, shard_bytes, private=private) if to_hub is not None else None
     if dry_run or out is None:
-        print_json(plan_json(plan)) if format is Format.json else print_plan(plan, stdout())
+        if format is Format.json:
+            print_json({**plan_json(plan), **({"publication": publication_json(sending)} if sending else {})})
+        else:
+            print_plan(plan, stdout())
+            if sending is not None:
+                print_publication(sending, stdout())
         return
+    if to_hub is not None:
+        from spectool.hub.publish import check_target
+
+        check_target(to_hub, replace=force)
     if not quiet and format is Format.text:
         print_plan(plan, stderr(), brief=True)
     with copying(f"writing {Path(out).name}", quiet=quiet) as progress:
         files = api.convert(
-            plan, Path(out), shard_bytes=shard_bytes, overwrite=force, card=card or "", progress=progress
+            plan, Path(out), shard_bytes=shard_bytes, overwrite=force, card=card or to_hub or "", progress=progress
         )
+    if format is not Format.json:
+        print_written(plan, Path(out), files, stdout())
+    address = None
+    if to_hub is not None:
+        from spectool.hub.publish import publish
+
+        address = publish(Path(out), to_hub, private=private, replace=force)
     if format is Format.json:
         written = [{"name": item.name, "nbytes": item.nbytes, "sha256": item.sha256} for item in files]
-        print_json({"out": out, "files": written, "plan": plan_json(plan)})
-    else:
-        print_written(plan, Path(out), files, stdout())
+        published = {"published": address} if address is not None else {}
+        print_json({"out": out, "files": written, "plan": plan_json(plan), **published})
+    elif address is not None:
+        stdout().print(f"published: {address}", markup=False)
+
+
+def _publication(plan: ConversionPlan, repo: str, shard_bytes: int, *, private: bool) -> Publication:
+    from spectool.hub.publish import publication
+    from spectool.record.carried import carried_files
+    from spectool.tensors.sizes import file_sizes
+
+    carried = carried_files(plan.inspection.source)
+    verifier = plan.inspection.verifier
+    tensors = verifier.tensors if verifier else None
+    sizes = file_sizes(plan.output, plan.inspection.source, carried, shard_bytes, tensors)
+    return publication(repo, sizes, private=private)
 
 
 def _only_what_a_record_leaves_open(

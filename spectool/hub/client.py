@@ -128,13 +128,8 @@ def _opened(ref: Reference, address: str, extra: Mapping[str, str], file: str | 
     """
     from huggingface_hub import constants, get_session  # noqa: PLC0415 - imported where needed: start-up stays quick
 
-    # Documented, and exported without saying so.
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # noqa: PLC0415 - as above
-
-    from spectool import __version__  # noqa: PLC0415 - as above
-
-    headers = {**build_hf_headers(library_name="spectool", library_version=__version__), **extra}
-    authorised = any(key.lower() == "authorization" for key in headers)
+    headers = {**_own_headers(), **extra}
+    authorised = "authorization" in headers
     home = _origin(address)
     try:
         for _ in range(MAX_REDIRECTS + 1):
@@ -156,6 +151,16 @@ def _opened(ref: Reference, address: str, extra: Mapping[str, str], file: str | 
         if isinstance(error, SourceError):
             raise
         raise BrokenError(describe(error)) from None
+
+
+def _own_headers() -> dict[str, str]:
+    """Return who asks. The client's own function also looks for what runs it, and asks the Hub about that."""
+    from huggingface_hub import constants, get_token  # noqa: PLC0415 - as above
+
+    from spectool import __version__  # noqa: PLC0415 - as above
+
+    token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
+    return {"user-agent": f"spectool/{__version__}"} | ({"authorization": f"Bearer {token}"} if token else {})
 
 
 def _check_status(ref: Reference, response: Any, file: str | None, *, authorised: bool) -> None:

@@ -16,6 +16,10 @@ OFFLINE = (
 )
 
 
+class NotFoundError(SourceError):
+    """There is no such repository, or none that may be seen."""
+
+
 class BrokenError(Exception):
     """The connection or the server failed in a way that may pass; the message says how."""
 
@@ -52,7 +56,7 @@ def refused(
         return SourceError(f"{what}: the Hub does not accept the token in use (status 401)", hint=LOGIN)
     if status in {401, 404}:
         seen = "the token in use cannot see it" if authorised else "it is private and no token was sent"
-        return SourceError(
+        return NotFoundError(
             f"{ref.repo}: there is no such folder here, and on {host()} no such repository, or {seen} "
             f"(status {status})",
             hint=f"Check the name. {LOGIN}" if not authorised else "Check the name, and what the token may read.",

@@ -28,9 +28,12 @@ class Reference:
         return self.repo if self.revision is None else f"{self.repo}@{self.revision}"
 
 
-def reference(text: str) -> Reference | None:
-    """Return what a text names on the Hub; None for a folder, which wins over a repository of the same name."""
-    if len(text) > MAX_LENGTH or Path(text).exists():
+def reference(text: str, *, folders: bool = True) -> Reference | None:
+    """Return what a text names on the Hub; None for a folder, which wins over a repository of the same name.
+
+    Without `folders` there is no look at what exists here.
+    """
+    if len(text) > MAX_LENGTH or (folders and Path(text).exists()):
         return None
     match = _REFERENCE.fullmatch(text)
     if match is None or ".." in text:

