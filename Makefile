@@ -8,7 +8,7 @@ unexport PYTHONPATH PYTHONHOME
 # Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
 FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
 
-.PHONY: help demo test check bench conformance facts engine dev clean python
+.PHONY: help demo test check bench conformance evaluation facts engine dev clean python
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -30,6 +30,9 @@ bench: dev  ## measure the conversion of a 2 GB drafter
 
 conformance: dev  ## hold spectool's predictions against vLLM over hundreds of mutated pairs
 	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && $(VENV) tests/engine/conformance.py --engine $$engine
+
+evaluation: dev  ## predict published speed-ups without their source; writes the constants and docs/speed.md
+	@cd tests && ../$(VENV) -m evaluation $(EVALUATION_ARGS)
 
 facts: dev  ## read a vLLM release into spectool/data/vllm: make facts VLLM=0.33.0
 	@test -n "$(VLLM)" || { echo "say which release: make facts VLLM=0.33.0" >&2; exit 2; }
