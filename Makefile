@@ -8,7 +8,7 @@ unexport PYTHONPATH PYTHONHOME
 # Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
 FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
 
-.PHONY: help demo test check bench conformance evaluation facts engine dev clean python
+.PHONY: help demo test check bench conformance evaluation docs pages floors dist facts engine dev clean python
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -31,8 +31,21 @@ bench: dev  ## measure the conversion of a 2 GB drafter
 conformance: dev  ## hold spectool's predictions against vLLM over hundreds of mutated pairs
 	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && $(VENV) tests/engine/conformance.py --engine $$engine
 
+floors: python  ## run the tests that need no engine with the oldest release of each dependency
+	@oldest=$$($(PYTHON) tests/support/environments.py floors) && \
+		$$oldest -m pytest tests/unit tests/cli tests/property -p no:cacheprovider $(PYTEST_ARGS)
+
+pages: dev  ## look at every report in a real browser; screenshots in build/pages
+	SPECTOOL_PAGES=build/pages $(VENV) -m pytest tests/browser
+
 evaluation: dev  ## predict published speed-ups without their source; writes the constants and docs/speed.md
 	@cd tests && ../$(VENV) -m evaluation $(EVALUATION_ARGS)
+
+docs: dev  ## build the site into build/site
+	$(VENV) -m mkdocs build --strict
+
+dist: dev  ## build wheel and sdist, twice, and hold the two against each other; list what spectool needs (SBOM)
+	$(VENV) tests/support/release.py
 
 facts: dev  ## read a vLLM release into spectool/data/vllm: make facts VLLM=0.33.0
 	@test -n "$(VLLM)" || { echo "say which release: make facts VLLM=0.33.0" >&2; exit 2; }
@@ -47,7 +60,7 @@ dev: python  ## install spectool and its tools into .venv
 	@$(PYTHON) tests/support/environments.py dev
 
 clean:  ## remove both environments and everything built
-	rm -rf .venv .engine build dist demo .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .engine .floors build dist demo .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 python:

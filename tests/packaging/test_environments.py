@@ -114,3 +114,13 @@ def test_an_old_python_is_refused_with_what_to_do(root: Path, tmp_path: Path) ->
     run = subprocess.run(["make", "dev", f"PYTHON={old}"], cwd=root, capture_output=True, text=True, check=False)
     assert run.returncode != 0
     assert "needs Python 3.11 or newer" in run.stderr
+
+
+def test_floors_become_pins() -> None:
+    assert environments.pinned(["rich>=13.9", "huggingface-hub>=1.0"]) == ["rich==13.9", "huggingface-hub==1.0"]
+
+
+@pytest.mark.parametrize("dependency", ["rich", "rich==13.9", "rich>=13.9,<14"])
+def test_a_dependency_without_a_plain_floor_is_refused(dependency: str) -> None:
+    with pytest.raises(InstallError, match="has no floor"):
+        environments.pinned([dependency])

@@ -1,7 +1,8 @@
-"""Make the two environments of a checkout: `.venv` (spectool, tests, linters) and `.engine` (vLLM on the CPU).
+"""Make the environments of a checkout: `.venv` (spectool, tests, linters), `.engine` (vLLM on the CPU), and `.floors`.
 
     python environments.py dev       prints nothing
     python environments.py engine    prints the engine's interpreter, or nothing where no engine can be had
+    python environments.py floors    prints the interpreter that has the oldest release of each dependency we allow
 
 Progress goes to stderr, pip's own output to build/NAME.log. Needs only the standard library: it runs before anything is
 installed. An environment counts as complete when its stamp, written last, matches what it was made from.
@@ -114,6 +115,11 @@ def development() -> Environment:
     return Environment("dev", ROOT / ".venv", json.dumps(read_by_pip, sort_keys=True))
 
 
+def floors() -> Environment:
+    """`.floors`: what `.venv` holds, but each dependency of spectool at its floor."""
+    return Environment("floors", ROOT / ".floors", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
 def engine() -> Environment:
     """`.engine`: made from the lock."""
     return Environment("engine", ROOT / ".engine", LOCK.read_text(encoding="utf-8"))
@@ -130,6 +136,25 @@ def why_no_engine() -> str | None:
 
 def install_development(environment: Environment) -> None:
     environment.pip("installing spectool (editable) with its dev extra", "--editable", ".[dev]")
+
+
+def install_floors(environment: Environment) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = environment.log.with_name("floors.txt")
+    pins.write_text("\n".join(pinned(project["dependencies"])) + "\n", encoding="utf-8")
+    what = "installing spectool with the oldest releases it allows"
+    environment.pip(what, "--editable", ".[dev]", "--constraint", str(pins))
+
+
+def pinned(dependencies: list[str]) -> list[str]:
+    """Turn floors into pins; a dependency without one is an error, since nothing would be tested."""
+    pins = []
+    for text in dependencies:
+        name, floor, version = text.partition(">=")
+        if not floor or not version.replace(".", "").isdigit():
+            raise InstallError(f"floors: {text} has no floor of its own")
+        pins.append(f"{name}=={version}")
+    return pins
 
 
 def install_engine(environment: Environment) -> None:
@@ -156,6 +181,10 @@ def main(arguments: list[str]) -> int:
             development().make(install_development)
         elif which == "engine":
             provide_engine()
+        elif which == "floors":
+            oldest = floors()
+            oldest.make(install_floors)
+            print(oldest.python)
         else:
             print(__doc__, file=sys.stderr)
             return 2
