@@ -1,6 +1,7 @@
 # Everything here works on a fresh machine with make and Python 3.11 or newer; nothing needs installing by hand.
 PYTHON ?= python3
 PYTEST_ARGS ?=
+FIELD_ARGS ?=
 
 VENV := .venv/bin/python
 # Never taken from the caller: they would reach every interpreter below.
@@ -8,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME
 # Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
 FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
 
-.PHONY: help demo test check bench conformance evaluation docs pages floors dist facts engine dev clean python
+.PHONY: help demo test check bench field conformance evaluation docs pages floors dist facts engine dev clean python
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -27,6 +28,9 @@ check: dev  ## lint, formatting and types
 
 bench: dev  ## measure the conversion of a 2 GB drafter
 	$(VENV) examples/bench/bench_convert.py
+
+field: dev  ## hold the plans of published drafters against the stored ones; needs the Hub (make field FIELD_ARGS="--only org/name")
+	$(VENV) tests/field/field.py $(FIELD_ARGS)
 
 conformance: dev  ## hold spectool's predictions against vLLM over hundreds of mutated pairs
 	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && $(VENV) tests/engine/conformance.py --engine $$engine
