@@ -1,7 +1,8 @@
 """What the bytes of one output tensor are made of.
 
-A closed set: a range of a source file as it is, zeros, bytes already in memory, a matrix with its column blocks in
-another order, or bf16 values times a factor. Each knows its `nbytes`; none but `Inline` holds the tensor itself.
+A closed set: a range of a source file as it is or with a piece of it replaced, zeros, bytes already in memory, a matrix
+with its column blocks in another order, or bf16 values times a factor. Each knows its `nbytes`; none but `Inline` holds
+the tensor itself.
 """
 
 from __future__ import annotations
@@ -99,7 +100,28 @@ class ScaledBF16:
             raise ValueError(f"the table has {len(self.table)} bytes, not {2 * 2**16}")
 
 
-Content = FileRange | Zeros | Inline | PermutedColumns | ScaledBF16
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """A range of a source file with `data` in place of its bytes from `at` on (one row of an embedding).
+
+    Raises:
+        ValueError: a size is negative, or `data` does not lie inside the range.
+
+    """
+
+    file: Path
+    start: int
+    nbytes: int
+    data: bytes
+    at: int
+
+    def __post_init__(self) -> None:
+        _check_range(self.start, self.nbytes)
+        if self.at < 0 or self.at + len(self.data) > self.nbytes:
+            raise ValueError(f"bytes {self.at} to {self.at + len(self.data)} are not inside {self.nbytes}")
+
+
+Content = FileRange | Zeros | Inline | PermutedColumns | ScaledBF16 | Overlaid
 
 
 def scaled_bf16(file: Path, start: int, nbytes: int, factor: float) -> ScaledBF16:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 from spectool.checkpoint.bf16 import map_bf16
-from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns, ScaledBF16, Zeros
+from spectool.checkpoint.content import Content, FileRange, Inline, Overlaid, PermutedColumns, ScaledBF16, Zeros
 from spectool.checkpoint.libc import start_writeback
 from spectool.checkpoint.sources import Source, Sources
 
@@ -74,6 +74,11 @@ class Sink:
                 self._copy(source, content.start, content.nbytes)
             elif isinstance(content, PermutedColumns):
                 self._permute(source, content)
+            elif isinstance(content, Overlaid):
+                self._copy(source, content.start, content.at)
+                self._write(memoryview(content.data))
+                done = content.at + len(content.data)
+                self._copy(source, content.start + done, content.nbytes - done)
             else:
                 self._scale(source, content)
 

@@ -124,10 +124,13 @@ class RopePolicy(_Strict):
 
 
 class TensorRule(_Strict):
-    """What becomes of tensors whose whole name matches; the first matching rule wins."""
+    """What becomes of tensors whose whole name matches; the first matching rule wins.
+
+    `vocabulary`: `d2t` or `t2d`, whose kind its values prove. `mask-row`: the mask token's row of the embedding.
+    """
 
     from_: str = Field(alias="from", description="Regular expression, matched against the whole name.")
-    op: Literal["keep", "rename", "drop", "reshape", "vocabulary"]
+    op: Literal["keep", "rename", "drop", "reshape", "vocabulary", "mask-row"]
     to: str = Field(default="", description="New name, with \\1 groups, for rename and reshape.")
     to_shape: tuple[int, ...] = Field(default=(), description="New shape, -1 for the rest, for reshape.")
     why: str = Field(default="", description="Reason, for drop.")

@@ -64,7 +64,7 @@ def unknown(context: Context) -> Iterator[Hit]:
     extra = [
         item.source
         for name, item in context.reading.placements.placed.items()
-        if name not in expected | dict.fromkeys(training)
+        if item.op != "mask-row" and name not in expected | dict.fromkeys(training)
     ]
     extra += context.reading.placements.unplaced
     extra = sorted(name for name in extra if not name.startswith(refused))

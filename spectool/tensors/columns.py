@@ -24,9 +24,15 @@ def order_of(aux_layers: Sequence[int]) -> tuple[int, ...] | None:
 
 
 def plan_tensors(
-    view: View, reading: Reading, order: tuple[int, ...] | None
+    view: View, reading: Reading, order: tuple[int, ...] | None, *, mask_row: bool = False
 ) -> tuple[tuple[PlannedTensor, ...], dict[str, str]]:
     """Return the output tensors, sorted by name, and what is dropped with the reason.
+
+    Args:
+        view: the source.
+        reading: its trainer's reading.
+        order: where each aux layer stood (`order_of`).
+        mask_row: the caller finds a place for a mask token's row beside the weights.
 
     Raises:
         RefusedError: a source tensor has no place, or a vocabulary map is neither of the known kinds.
@@ -39,8 +45,10 @@ def plan_tensors(
     dropped = dict(placements.dropped)
     tensors = []
     for name, item in placements.placed.items():
-        if item.op == "vocabulary":
-            continue
+        if item.op == "mask-row" and not mask_row:
+            raise RefusedError(f"{view.name}: this format has no place for {item.source}", code="MSK005")
+        if item.op in {"vocabulary", "mask-row"}:
+            continue  # made of more than their own bytes, here below or by the writer
         header = view.tensors[item.source]
         planned = PlannedTensor(name, header.dtype, item.shape(header.shape), item.source, item.op)
         tensors.append(planned if order is None else _reordered(planned, order))

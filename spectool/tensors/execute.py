@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectool.checkpoint.content import Content, FileRange, Inline, PermutedColumns, Zeros, scaled_bf16
+from spectool.checkpoint.content import Content, FileRange, Inline, Overlaid, PermutedColumns, Zeros, scaled_bf16
 from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.header import DTYPE_BITS, TensorInfo
 from spectool.checkpoint.writer import OutputTensor, WrittenFile, write_checkpoint
@@ -33,6 +33,9 @@ def content_of(tensor: PlannedTensor, source: Checkpoint, verifier: Mapping[str,
         if tensor.scale == 1.0:
             return FileRange(borrowed.file, borrowed.start, borrowed.nbytes)
         return scaled_bf16(borrowed.file, borrowed.start, borrowed.nbytes, tensor.scale)
+    if tensor.into:
+        borrowed, row = (verifier or {})[tensor.into], source.read(tensor.source)
+        return Overlaid(borrowed.file, borrowed.start, borrowed.nbytes, row, tensor.row * len(row))
     info = source.tensors[tensor.source]
     if tensor.order is None:
         return FileRange(info.file, info.start, info.nbytes)

@@ -11,7 +11,7 @@ from spectool.formats.dialect import DialectFile, TensorRule
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A source tensor and its canonical name. `op` is keep, rename, reshape or vocabulary."""
+    """A source tensor and its canonical name. `op` is that of its rule."""
 
     source: str
     target: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spectool.dialects.record import Reading
 from spectool.dialects.view import TensorHeader, View
 from spectool.drafter.model import Drafter
 from spectool.errors import RefusedError, UsageError
@@ -20,6 +21,33 @@ def of_verifier(name: str, tensors: Mapping[str, TensorHeader], *, tied: bool = 
     return next((prefix + item for item in wanted for prefix in PREFIXES if prefix + item in tensors), None)
 
 
+def masked_embedding(
+    view: View, reading: Reading, verifier_tensors: Mapping[str, TensorHeader] | None
+) -> PlannedTensor | None:
+    """Plan `embed_tokens.weight` as the verifier's with the mask token's row that the drafter keeps beside its weights.
+
+    vLLM reads such a file for native DFlash folders alone; a shipped embedding it reads for every kind. None for a
+    drafter without such a row.
+
+    Raises:
+        UsageError: the verifier's weights are not at hand.
+        RefusedError: the row or the verifier's embedding has other sizes or is not bf16, or the drafter ships an
+            embedding as well.
+
+    """
+    row = next((item.source for item in reading.placements.placed.values() if item.op == "mask-row"), None)
+    if row is None:
+        return None
+    drafter, header = reading.drafter, view.tensors[row]
+    if NAME in reading.placements.placed or drafter.embedding_scale != 1.0 or drafter.mask_token_id is None:
+        raise RefusedError(f"{view.name} has a row for the mask token and an embedding of its own", code="MSK005")
+    if header.dtype != "BF16" or header.shape[-1:] != (drafter.dimensions.hidden_size,) or len(header.shape) > 2:
+        raise RefusedError(f"{view.name}: {row} is {header.dtype} {list(header.shape)}, no row in bf16", code="MSK005")
+    name, shape = _borrowed(view, drafter, verifier_tensors, "a row beside the verifier's embedding")
+    operation = f"row {drafter.mask_token_id} of the verifier's {name}"
+    return PlannedTensor(NAME, "BF16", shape, row, operation, into=name, row=drafter.mask_token_id)
+
+
 def scaled_embedding(
     view: View, drafter: Drafter, verifier_tensors: Mapping[str, TensorHeader] | None
 ) -> PlannedTensor:
@@ -32,10 +60,20 @@ def scaled_embedding(
         RefusedError: its embedding has other sizes or is not bf16.
 
     """
-    size, scale = drafter.dimensions, drafter.embedding_scale
+    scale = drafter.embedding_scale
+    name, shape = _borrowed(view, drafter, verifier_tensors, f"the verifier's embedding times {scale:g}")
+    operation = f"the verifier's, times {scale:g} (bf16)"
+    return PlannedTensor(NAME, "BF16", shape, name, operation, origin="verifier", scale=scale)
+
+
+def _borrowed(
+    view: View, drafter: Drafter, verifier_tensors: Mapping[str, TensorHeader] | None, what: str
+) -> tuple[str, tuple[int, ...]]:
+    """Return name and shape of the verifier's embedding, which must be that of the drafter's vocabulary and width."""
+    size = drafter.dimensions
     if verifier_tensors is None:
         raise UsageError(
-            f"{view.name} was trained on the verifier's embedding times {scale:g}, which has to be shipped",
+            f"{view.name} was trained on {what}, which has to be shipped",
             hint="Give --verifier FOLDER with the verifier's weights.",
         )
     name = of_verifier(NAME, verifier_tensors)
@@ -48,5 +86,4 @@ def scaled_embedding(
             f"BF16 {[size.vocab_size, size.hidden_size]}",
             code="VER004",
         )
-    operation = f"the verifier's, times {scale:g} (bf16)"
-    return PlannedTensor(NAME, "BF16", tuple(found.shape), name, operation, origin="verifier", scale=scale)
+    return name, tuple(found.shape)

@@ -18,7 +18,8 @@ class PlannedTensor:
 
     `order` lists, per output column block, the input block it is taken from (None: bytes are copied as they are);
     `data` replaces the source's bytes where they are small and computed. `origin` zeros and computed: nothing is read,
-    `source` is empty; verifier: `source` is one of its tensors, whose bf16 values are multiplied by `scale`.
+    `source` is empty; verifier: `source` is one of its tensors, whose bf16 values are multiplied by `scale`. With
+    `into` the source is row `row` of a copy of that tensor of the verifier.
     """
 
     name: str
@@ -30,6 +31,8 @@ class PlannedTensor:
     data: bytes | None = None
     origin: Origin = "source"
     scale: float = 1.0
+    into: str = ""
+    row: int = 0
 
 
 @dataclass(frozen=True, slots=True)

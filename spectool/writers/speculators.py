@@ -20,7 +20,7 @@ from spectool.formats.verifier import VerifierView
 from spectool.tensors.columns import order_of, plan_tensors
 from spectool.writers.carrier import RANK, reasons, zero_head
 from spectool.writers.decoder import transformer_layer
-from spectool.writers.embedding import scaled_embedding
+from spectool.writers.embedding import masked_embedding, scaled_embedding
 from spectool.writers.plan import OutputPlan
 
 SPECULATORS_VERSION = "0.9.0"
@@ -55,7 +55,7 @@ def write_speculators(
     _refuse_inexact(drafter, kind, view)
     # vLLM sorts the aux layers; fc's column blocks must move with them.
     ordered = replace(drafter, aux_layers=tuple(sorted(drafter.aux_layers or ())))
-    tensors, dropped = plan_tensors(view, reading, order_of(drafter.aux_layers or ()))
+    tensors, dropped = plan_tensors(view, reading, order_of(drafter.aux_layers or ()), mask_row=True)
     fields, settled = {"peagle": _peagle, "dflash": _dflash, "dspark": _dspark}[kind](ordered)
     layer, settled_rope = transformer_layer(ordered, verifier, view)
     layer |= fields.pop("transformer_layer_config", {})
@@ -67,6 +67,10 @@ def write_speculators(
         tensors = (*tensors, scaled_embedding(view, ordered, verifier_tensors))
         notes.append(f"embed_tokens is the verifier's, times {drafter.embedding_scale:g}: vLLM shares the unscaled one")
         ordered = replace(ordered, embedding_scale=1.0)
+    masked = masked_embedding(view, reading, verifier_tensors)
+    if masked is not None:
+        tensors = (*tensors, masked)
+        notes.append(f"embed_tokens is the verifier's, with the drafter's own row for the mask token {masked.row}")
     if kind == "dspark" and drafter.markov is None:
         tensors = (*tensors, *zero_head(size, dtype))
         notes += carried

@@ -141,7 +141,7 @@ def mimo(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
     width = int(head_size(config) * config.get("partial_rotary_factor", 1.0))
     scale = config["dflash_config"].get("attention_value_scale", 1.0)
     rope = hf_rope(config, answers, width=width)
-    row = folder.tensors.get("mask_embedding")
+    row = folder.tensors.get("mask_embedding.pt:")
     return modelopt_dflash(folder, verifier, answers, rope=rope, value_scale=scale, mask_row=row)
 
 

@@ -123,6 +123,12 @@ def _mimo(config: dict[str, Any], shapes: Shapes) -> None:
     sinks(shapes, SIZE)
 
 
+def _mimo_mask(config: dict[str, Any], shapes: Shapes) -> None:
+    """The row of the mask token in mask_embedding.pt, which is one tensor."""
+    _mimo(config, shapes)
+    shapes["mask_embedding.pt:"] = (SIZE.hidden,)
+
+
 def _torchspec(config: dict[str, Any], shapes: Shapes) -> None:
     own = config.pop("dflash_config")
     without(config, "block_size", "head_dim")
@@ -166,6 +172,12 @@ DFLASH: dict[str, Fixture] = {
     "dflash-modelopt": Fixture("dflash-modelopt", zlab("modelopt", _modelopt), drafters.verifier(SIZE)),
     "dflash-nemotron": Fixture("dflash-modelopt", zlab("nemotron", _nemotron_dflash), drafters.verifier(SIZE)),
     "dflash-mimo": Fixture("dflash-mimo", zlab("mimo", _mimo), drafters.verifier(SIZE)),
+    "dflash-mimo-mask": Fixture(
+        "dflash-mimo",
+        zlab("mimo", _mimo_mask),
+        drafters.verifier(SIZE),
+        verifier_tensors={"model.embed_tokens.weight": Spec("BF16", (128, 32))},
+    ),
     "dflash-torchspec": Fixture(
         "dflash-torchspec", zlab("torchspec", _torchspec), drafters.verifier(SIZE), {"block_size": 16}
     ),

@@ -208,6 +208,30 @@ def nemo(source: Path, root: Path) -> dict[str, str]:
     return digests
 
 
+def mimo(pairs: Path, root: Path) -> dict[str, Any]:
+    """A mask row beside the weights, as a tensor and as an object: which rows of the output's embedding differ."""
+    source = pairs / "dflash-zlab"
+    row = torch.linspace(-1, 1, 128).bfloat16()
+    contents = {"row": row, "object": {"mask_token_id": 511, "embedding": row}}
+    contents |= {"other": {"mask_token_id": 510, "embedding": row}}
+    found: dict[str, Any] = {}
+    embedding = load_file(pairs / "verifier" / "model.safetensors")["model.embed_tokens.weight"]
+    for name, content in contents.items():
+        folder = shutil.copytree(source, root / name)
+        torch.save(content, folder / "mask_embedding.pt")
+        try:
+            settings = {"verifier": "org/verifier"}
+            plan = api.plan_conversion(str(folder), verifier=str(pairs / "verifier"), settings=settings)
+            api.convert(plan, root / f"{name}-out")
+        except SpectoolError as error:
+            found[name] = error.message
+            continue
+        shipped = load_file(root / f"{name}-out" / "model.safetensors")["embed_tokens.weight"]
+        differ = (shipped != embedding).any(1).nonzero().flatten().tolist()
+        found[name] = [differ, bool(shipped[511].equal(row))]
+    return found
+
+
 def resident() -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
@@ -226,6 +250,7 @@ def main(source: Path, root: Path) -> None:
         settings = {"verifier": "org/verifier", "speculative_tokens": 5}
         plan = api.plan_conversion(str(root / name), verifier=str(source.parent / "verifier"), settings=settings)
         api.convert(plan, root / f"{name}-out")
+    results["mimo"] = mimo(source.parent, root / "mimo")
     results["nemo"] = nemo(source, root / "nemo")
     results["memory"] = memory(source, root)
     results["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

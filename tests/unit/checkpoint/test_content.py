@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spectool.checkpoint.bf16 import map_bf16, scale_table
-from spectool.checkpoint.content import FileRange, Inline, PermutedColumns, ScaledBF16, Zeros, scaled_bf16
+from spectool.checkpoint.content import FileRange, Inline, Overlaid, PermutedColumns, ScaledBF16, Zeros, scaled_bf16
 
 ALL = array("H", range(65536)).tobytes()
 INFINITY = 0x7F80
@@ -118,3 +118,10 @@ def test_contents_that_cannot_be() -> None:
         scaled_bf16(file, 0, 3, 2.0)
     with pytest.raises(ValueError, match="the table has 4 bytes"):
         ScaledBF16(file, 0, 2, b"1234")
+
+
+@pytest.mark.parametrize("at", [-1, 7])
+def test_what_is_laid_over_lies_inside(at: int, tmp_path: Path) -> None:
+    assert Overlaid(tmp_path / "x", 0, 8, b"ab", 6).nbytes == 8
+    with pytest.raises(ValueError, match="are not inside 8"):
+        Overlaid(tmp_path / "x", 0, 8, b"ab", at)

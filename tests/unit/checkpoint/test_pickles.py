@@ -109,6 +109,13 @@ def test_nemo_kept_the_vocabulary_map_beside_the_weights_once(made: tuple[Result
     assert "d2t" in found["neither"]  # refused: nothing says which ids the head's rows are
 
 
+def test_a_mask_row_beside_the_weights_goes_into_a_shipped_embedding(made: tuple[Results, Path]) -> None:
+    found = made[0]["mimo"]
+    assert found["row"] == found["object"] == [[511], True]
+    assert "dflash_config.mask_token_id is 511" in found["other"]
+    assert "side_files.mask_embedding.mask_token_id is 510" in found["other"]
+
+
 def test_without_torch_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     archive = tmp_path / "pytorch_model.bin"

@@ -21,7 +21,7 @@ from spectool.dialects.record import Reading
 from spectool.drafter.compare import side_by_side
 from spectool.engine.facts import engine_facts
 from spectool.engine.reading.read import read_engine
-from spectool.errors import QuestionError
+from spectool.errors import QuestionError, RefusedError, UsageError
 from spectool.writers.plan import OutputPlan
 from spectool.writers.speculators import write_speculators
 
@@ -226,11 +226,22 @@ def test_a_nemo_drafter_may_be_causal() -> None:
     assert reading(item, causal=True).drafter.attention == reading(stated).drafter.attention
 
 
-def test_a_mask_embedding_file_is_refused() -> None:
-    view = replace(ALL["dflash-mimo"].view, side_files=("mask_embedding.pt",))
-    dialect = detect(view)
-    assert [item.code for item in dialect.file.refuse] == ["MSK005"]
-    assert read_drafter(view, dialect, verifier=ALL["dflash-mimo"].verifier).assumptions == ()
+def test_a_row_for_the_mask_token_is_laid_into_the_verifiers_embedding() -> None:
+    plan = planned(ALL["dflash-mimo-mask"])
+    (made,) = [item for item in plan.tensors if item.name == "embed_tokens.weight"]
+    assert (made.source, made.into, made.row) == ("mask_embedding.pt:", "model.embed_tokens.weight", 127)
+    assert reading(ALL["dflash-mimo-mask"]).assumptions == ()
+    assert [item.field for item in reading(ALL["dflash-mimo"]).assumptions] == ["mask_token_id"]
+    with pytest.raises(UsageError, match="has to be shipped"):
+        planned(replace(ALL["dflash-mimo-mask"], verifier_tensors=None))
+
+
+@pytest.mark.parametrize("spec", [Spec("F32", (32,)), Spec("BF16", (31,)), Spec("BF16", (1, 1, 32))])
+def test_a_row_of_another_kind_is_refused(spec: Spec) -> None:
+    item = ALL["dflash-mimo-mask"]
+    view = replace(item.view, tensors={**item.view.tensors, "mask_embedding.pt:": spec})
+    with pytest.raises(RefusedError, match="no row in bf16"):
+        planned(replace(item, view=view))
 
 
 def test_fixtures_are_headers_only() -> None:
