@@ -42,14 +42,17 @@ def table(
 ) -> Element:
     """Return a table whose first column names each row. Wide tables scroll by themselves, by keyboard too."""
     body = []
+    right: set[int] = set()
     for row in rows:
         first, *others = [
             cell if isinstance(cell, Element) and cell.tag in {"td", "th"} else h("td", cell) for cell in row
         ]
         first.tag = "th"
         first.set("scope", "row")
+        right |= {place for place, cell in enumerate(others, 1) if cell.get("class") == "number"}
         body.append(h("tr", first, others))
-    head = h("thead", h("tr", [h("th", name, scope="col") for name in columns]))
+    named = [h("th", name, scope="col", class_="number" if at in right else None) for at, name in enumerate(columns)]
+    head = h("thead", h("tr", named))
     found = h("table", h("caption", caption), head, h("tbody", body), class_=class_)
     return h("div", found, class_="wide", role="region", aria_label=caption, tabindex="0")
 

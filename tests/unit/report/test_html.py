@@ -9,6 +9,7 @@ import pytest
 from mutations import PAIRS, VERIFIER, both, folder, put
 
 from spectool import api
+from spectool.report.html.charts import Span, position_bars, range_chart, stacked_bar
 from spectool.report.html.element import h, markup, prose
 from spectool.report.html.findings import FIELDS, field_of
 from spectool.report.html.inspection import inspection_html
@@ -98,3 +99,26 @@ def test_every_code_in_the_table_of_lines_is_one_of_a_rule() -> None:
     assert field_of("AUX005") == "aux_layers"
     assert field_of("BIA001") == "attention_bias"
     assert field_of("TEN001") is None
+
+
+def test_a_range_chart_is_true_to_scale() -> None:
+    spans = [Span("one", 1.0, 1.5, 2.0), Span("two", 0.5, 1.0, 1.5, measured=1.25)]
+    chart = range_chart("speed", spans, start=0.0, unit="x", mark=1.0)
+    bars = [item for item in chart.iter("rect")]
+    left, wide = ([float(bar.get(name) or 0) for bar in bars] for name in ("x", "width"))
+    assert wide[0] == pytest.approx(wide[1], abs=0.2)  # both are 1.0 wide
+    assert left[0] - left[1] == pytest.approx(wide[0] / 2, abs=0.2)
+    dot = next(chart.iter("circle"))
+    assert float(dot.get("cx") or 0) == pytest.approx(left[1] + 0.75 * wide[1], abs=0.2)
+    assert "two 0.50 to 1.50, measured 1.25" in (next(chart.iter("svg")).get("aria-label") or "")
+
+
+def test_parts_of_a_bar_add_up() -> None:
+    chart = stacked_bar("memory", [("weights", 30.0, "f1"), ("rest", 10.0, "spare")], "GiB")
+    widths = [float(bar.get("width") or 0) for bar in chart.iter("rect")]
+    assert widths == pytest.approx([675.0, 225.0])
+
+
+def test_shares_outside_of_0_to_1_stay_in_the_picture() -> None:
+    chart = position_bars("acceptance", [1.2, -0.1], [0.5])
+    assert [float(bar.get("height") or 0) for bar in chart.iter("rect")] == [140.0, 0.0]

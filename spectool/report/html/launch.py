@@ -1,0 +1,86 @@
+"""A launch plan as a page: the command with its reasons, memory by part, and what the cache holds."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from spectool.drafter.model import TITLES
+from spectool.planning.command import Flag
+from spectool.planning.launch import LaunchPlan
+from spectool.planning.memory import CASES, GIB, Memory
+from spectool.planning.redact import redact_argv
+from spectool.planning.render import as_shell
+from spectool.report.html.charts import COLOURS, SPARE, stacked_bar
+from spectool.report.html.element import Child, h
+from spectool.report.html.page import page, section, table
+
+
+def launch_html(title: str, parts: Sequence[Flag], plan: LaunchPlan | None) -> str:
+    """Return a command, and its plan if one was made, as a document. `title` names the drafter."""
+    return page(title, "spectool serve", _body(parts, plan))
+
+
+def _body(parts: Sequence[Flag], plan: LaunchPlan | None) -> Iterator[Child]:
+    if plan is not None:
+        yield h(
+            "p",
+            f"{plan.gpus}, {plan.engine}: {TITLES[plan.method]}, K {plan.k}, tensor parallel {plan.tensor_parallel}; "
+            f"model runner {plan.runner} ({plan.runner_reason})",
+        )
+        if plan.unknown:
+            yield h("p", f"{len(plan.unknown)} not known", class_="verdict warning", role="status")
+    yield section("Command", h("pre", as_shell(list(parts)), tabindex="0", aria_label="command"))
+    if plan is not None and plan.memory is not None:
+        yield from _memory(plan, plan.memory)
+    rows = [
+        (h("code", shlex.join(redact_argv(part.argv))), part.reason, h("code", part.source) if part.source else "")
+        for part in parts
+    ]
+    if rows:
+        yield section("Why each flag", table("Flags", ("flag", "why", "source"), rows))
+    if plan is not None and (plan.notes or plan.unknown):
+        notes = [("note", text) for text in plan.notes] + [("unknown", text) for text in plan.unknown]
+        yield section("To know", table("Notes, and what is not known", ("kind", "what"), notes))
+
+
+def _memory(plan: LaunchPlan, memory: Memory) -> Iterator[Child]:
+    typical = memory.pool("typical")
+    parts = [
+        (line.label, line.nbytes / GIB, COLOURS[number % len(COLOURS)]) for number, line in enumerate(memory.lines)
+    ]
+    parts += [("overhead, usually", memory.overhead.typical / GIB, COLOURS[len(memory.lines) % len(COLOURS)])]
+    if typical > 0:
+        parts.append(("KV cache", typical / GIB, SPARE))
+    rows: list[tuple[Child, ...]] = [
+        ("vLLM may use", _gib(memory.budget), f"{memory.utilization:g} of {memory.total / GIB:.2f} GiB"),
+        *((line.label, _gib(line.nbytes), line.source) for line in memory.lines),
+        (
+            "overhead, usually",
+            _gib(memory.overhead.typical),
+            f"from {_gib(memory.overhead.low)} to {_gib(memory.overhead.high)}: {memory.overhead.source}",
+        ),
+        ("left for the KV cache", _gib(typical), f"from {_gib(memory.pool('high'))} to {_gib(memory.pool('low'))}"),
+    ]
+    cells = [(what, h("td", size, class_="number"), where) for what, size, where in rows]
+    yield section(
+        "Memory on each GPU",
+        stacked_bar("Memory by part, with the usual overhead", parts, "GiB"),
+        table("GiB on each GPU", ("part", "GiB", "source"), cells),
+    )
+    if plan.capacities is not None:
+        cache = [
+            (
+                f"{case} overhead",
+                h("td", f"{plan.capacities[case].tokens:,}", class_="number"),
+                h("td", f"{plan.capacities[case].concurrency:.2f}", class_="number"),
+                "yes" if plan.capacities[case].fits else "no",
+            )
+            for case in CASES
+        ]
+        caption = f"Requests of {plan.length:,} tokens" if plan.length else "Requests"
+        yield section("KV cache", table(caption, ("with", "tokens", "requests", "starts"), cache))
+
+
+def _gib(nbytes: int) -> str:
+    return f"{nbytes / GIB:.2f}"
