@@ -104,7 +104,7 @@ def test_every_code_in_the_table_of_lines_is_one_of_a_rule() -> None:
 def test_a_range_chart_is_true_to_scale() -> None:
     spans = [Span("one", 1.0, 1.5, 2.0), Span("two", 0.5, 1.0, 1.5, measured=1.25)]
     chart = range_chart("speed", spans, start=0.0, unit="x", mark=1.0)
-    bars = [item for item in chart.iter("rect")]
+    bars = list(chart.iter("rect"))
     left, wide = ([float(bar.get(name) or 0) for bar in bars] for name in ("x", "width"))
     assert wide[0] == pytest.approx(wide[1], abs=0.2)  # both are 1.0 wide
     assert left[0] - left[1] == pytest.approx(wide[0] / 2, abs=0.2)
