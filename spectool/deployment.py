@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectool.errors import SourceError, UsageError
-from spectool.formats.deployment import Deployment
+
+if TYPE_CHECKING:  # a pydantic model is built only where there is a file
+    from spectool.formats.deployment import Deployment
 
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 
@@ -29,6 +31,7 @@ def read_deployment(name: str) -> Deployment:
         UsageError: it does not fit the format; the message names every place with its line.
 
     """
+    from spectool.formats.deployment import Deployment  # noqa: PLC0415 - only with a file
     from spectool.schema_check.check import check_files  # noqa: PLC0415 - only with a file
     from spectool.schema_check.detect import read_document  # noqa: PLC0415 - only with a file
 

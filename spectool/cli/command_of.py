@@ -104,6 +104,16 @@ def check_launch(
     return [f"{item.severity} {item.code}: {item.message}" for item in fresh if item.severity != "error"]
 
 
+def speaks_of_newest(engine: Engine | None, release: str | None) -> bool:
+    """Say whether the release that will run is the one `describe` spoke of already."""
+    from spectool.engine.facts import engine_facts, nearest_facts
+
+    newest = engine_facts(None).version
+    if engine is not None:
+        return nearest_facts(engine.version).version == newest
+    return release is None or engine_facts(release).version == newest
+
+
 def defaults_of(verifier: str) -> dict[str, Any]:
     """Return a verifier folder's generation_config.json; empty where there is none that can be read."""
     import json
@@ -114,6 +124,30 @@ def defaults_of(verifier: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def named_gpus(gpus: str | None, gpu_file: str | None) -> str | None:
+    """Return `NAME:COUNT` of what the user named: with the cards of a file, or `auto` for those of this machine.
+
+    The file is the one named, else `gpu-file` of the configuration.
+    """
+    if gpus is None and gpu_file is None:
+        return None
+    from pathlib import Path
+
+    from spectool.configuration.find import load_configuration
+    from spectool.own_gpus import AUTO, read_gpu_file, this_machine
+
+    if gpu_file is None:
+        found = load_configuration(None, Path.cwd())
+        if found is not None and found[1].gpu_file is not None:
+            gpu_file = str(found[0].parent / found[1].gpu_file)
+    if gpu_file is not None:
+        read_gpu_file(gpu_file)
+    if gpus != AUTO:
+        return gpus
+    here = this_machine()
+    return f"{here.gpu.name}:{here.count}"
 
 
 def find(engine_python: str | None, *, required: bool) -> Engine | None:

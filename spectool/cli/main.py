@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectool import __version__
-from spectool.cli import convert, inspect, probe, rule, schema, serve, validate
+from spectool.cli import convert, env, inspect, probe, rule, schema, serve, validate
 from spectool.errors import SpectoolError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("serve", context_settings=serve.CONTEXT_SETTINGS)(serve.command)
 app.command("probe", context_settings=probe.CONTEXT_SETTINGS)(probe.command)
 app.add_typer(schema.app)
 app.command("rule")(rule.command)
+app.command("env")(env.command)
 
 
 def _version(show: bool) -> None:

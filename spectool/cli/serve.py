@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spectool.engine.ask import Engine
     from spectool.planning.command import Flag
     from spectool.planning.launch import LaunchPlan
+    from spectool.serving.serve import Job
 
 CONTEXT_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": False}
 
@@ -67,8 +68,12 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME:COUNT",
-            help="Plan for these GPUs, such as a100-80gb:2 (h200:8x2: two machines): flags and memory.",
+            help="Plan for these GPUs, such as a100-80gb:2 (h200:8x2: two machines), or auto: those of this machine.",
         ),
+    ] = None,
+    gpu_file: Annotated[
+        str | None,
+        typer.Option("--gpu-file", metavar="FILE", help="GPUs that spectool does not know, as TOML, JSON or YAML."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command and why, start nothing.")] = False,
     emit: Annotated[
@@ -90,6 +95,8 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Serve a drafter and its verifier in vLLM. Flags after -- go to vllm serve."""
+    from dataclasses import replace as replaced
+
     from spectool.cli.command_of import (
         check_launch,
         defaults_of,
@@ -97,9 +104,11 @@ def command(
         errors_of,
         find,
         flags_for,
+        named_gpus,
         plain_command,
         plan_for_gpus,
         read_config_file,
+        speaks_of_newest,
     )
     from spectool.cli.wish import wish_of
     from spectool.planning import flags
@@ -108,10 +117,9 @@ def command(
     from spectool.planning.sampling_defaults import sampling_flags
     from spectool.planning.several import own_rank
     from spectool.serving.address import from_flags, with_port
-    from spectool.serving.progress import Progress
-    from spectool.serving.serve import Job, serve
 
     wish = wish_of(drafter, verifier, settings, gpus, ctx.args)
+    wish = replaced(wish, gpus=named_gpus(wish.gpus, gpu_file))
     extra = with_port(wish.extra) if emit is None else wish.extra
     if wish.gpus is not None:
         parse_gpus(wish.gpus)  # an open question about the name comes before any work
@@ -131,7 +139,9 @@ def command(
         planned += own_rank(extra, nodes)
         address = from_flags([*extra, *(word for part in planned for word in part.argv)], file_keys)
     parts = flags_for(engine, pair, extra, planned=planned)
-    said = check_launch(pair, wish.settings, parts, engine, wish.release, force=force or (or_plain and runs_here))
+    said: list[str] = []
+    if extra or planned or not speaks_of_newest(engine, wish.release):
+        said = check_launch(pair, wish.settings, parts, engine, wish.release, force=force or (or_plain and runs_here))
     argv = [word for part in parts for word in part.argv]
     if emit is not None:
         hand_over(emit, parts, pair, wish, engine, plan)
@@ -139,10 +149,8 @@ def command(
     if dry_run:
         show(parts, format, plan, said)
         return
-    if plan is not None and not quiet:
-        explain(parts, plan)
-    for line in said if not quiet else ():
-        sys.stderr.write(f"{line}\n")
+    if not quiet:
+        explain(parts if plan is not None else [], plan, said)
     environment = wish.environment()
     refused = bool(errors_of(pair)) and not force
     plain = plain_command(engine, pair, extra, plan) if or_plain else None
@@ -150,23 +158,30 @@ def command(
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(argv[0], argv, environment)  # noqa: S606 - no shell is meant
+    from spectool.serving.serve import Job
+
+    job = Job(
+        argv=plain if refused and plain is not None else argv,
+        drafting=not refused,
+        address=address,
+        name=served_name(argv),
+        plain=plain,
+        check=check is not Check.off,
+        strict=check is Check.strict,
+        expected=wish.expected(expect),
+        api_key=flags.value_of(extra, "--api-key") or environment.get("VLLM_API_KEY"),
+        env=environment,
+    )
+    raise typer.Exit(run(job, quiet=quiet))
+
+
+def run(job: Job, *, quiet: bool) -> int:
+    """Serve, and return the exit code."""
+    from spectool.serving.progress import Progress
+    from spectool.serving.serve import serve
+
     with Progress(quiet=quiet) as progress:
-        code = serve(
-            Job(
-                argv=plain if refused and plain is not None else argv,
-                drafting=not refused,
-                address=address,
-                name=served_name(argv),
-                plain=plain,
-                check=check is not Check.off,
-                strict=check is Check.strict,
-                expected=wish.expected(expect),
-                api_key=flags.value_of(extra, "--api-key") or environment.get("VLLM_API_KEY"),
-                env=environment,
-            ),
-            progress,
-        )
-    raise typer.Exit(code)
+        return serve(job, progress)
 
 
 def hand_over(
@@ -228,13 +243,11 @@ def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None, said: 
     else:
         sys.stdout.write(render.as_shell(parts) + "\n")
     sys.stdout.flush()
-    explain(parts, plan)
-    for line in said:
-        sys.stderr.write(f"{line}\n")
+    explain(parts, plan, said)
 
 
-def explain(parts: list[Flag], plan: LaunchPlan | None) -> None:
-    """Say on stderr why each flag is there, and what the plan found."""
+def explain(parts: list[Flag], plan: LaunchPlan | None, said: Sequence[str]) -> None:
+    """Say on stderr why each flag is there, what the plan found, and what the rules said."""
     from spectool.planning import render
     from spectool.report.plain import printable
 
@@ -243,6 +256,5 @@ def explain(parts: list[Flag], plan: LaunchPlan | None) -> None:
         from spectool.report.serve_plan import launch_text
 
         sys.stderr.write(printable(launch_text(plan, lines)))
-        return
-    for line in lines:
-        sys.stderr.write(f"  {line}\n")
+        lines = []
+    sys.stderr.write("".join(printable(f"{line}\n") for line in [*(f"  {line}" for line in lines), *said]))

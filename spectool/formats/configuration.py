@@ -39,6 +39,13 @@ class Configuration(BaseModel):
         examples=[{"VER005": "we serve with the long form only"}],
         json_schema_extra={"additionalProperties": False},
     )
+    gpu_file: str | None = Field(
+        default=None,
+        alias="gpu-file",
+        min_length=1,
+        description="GPUs that spectool does not know, for `serve --gpus`; beside this file.",
+        examples=["gpus.toml"],
+    )
     engine: str | None = Field(
         default=None,
         min_length=1,

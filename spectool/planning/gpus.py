@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -54,9 +55,22 @@ class Gpus:
         return self.count // self.nodes
 
 
-@cache
+_added: list[Gpu] = []
+
+
+def add_gpus(gpus: Sequence[Gpu]) -> None:
+    """Add cards to those known here; one of a known name takes its place."""
+    _added.extend(gpus)
+
+
 def catalogue() -> tuple[Gpu, ...]:
-    """Return all known GPUs."""
+    """Return all known GPUs, those that were added first."""
+    own = {gpu.name: gpu for gpu in _added}
+    return (*own.values(), *(gpu for gpu in _shipped() if gpu.name not in own))
+
+
+@cache
+def _shipped() -> tuple[Gpu, ...]:
     document = json.loads(package_data("gpus.json").read_text(encoding="utf-8"))
     return tuple(
         Gpu(
