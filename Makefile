@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME
 # Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
 FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
 
-.PHONY: help demo test check bench field conformance evaluation docs pages floors dist facts engine dev clean python
+.PHONY: help demo test check bench field conformance operations evaluation docs pages floors dist facts engine dev clean python
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -50,6 +50,10 @@ docs: dev  ## build the site into build/site
 
 dist: dev  ## build wheel and sdist, twice, and hold the two against each other; list what spectool needs (SBOM)
 	$(VENV) tests/support/release.py
+
+operations: dev  ## serve with vLLM: planted failures, native against converted, kills, two machines (half an hour)
+	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && \
+		SPECTOOL_TEST_ENGINE=$$engine $(VENV) -m pytest tests/engine/operations.py $(PYTEST_ARGS)
 
 facts: dev  ## read a vLLM release into spectool/data/vllm: make facts VLLM=0.33.0
 	@test -n "$(VLLM)" || { echo "say which release: make facts VLLM=0.33.0" >&2; exit 2; }

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import spectool
 
 from spectool.planning.kv_capacity import capacity
 from spectool.planning.kv_groups import CacheLayer, UngroupableError
@@ -43,10 +44,29 @@ def ask(engine_python: Path, script: str, question: Any) -> Any:
     return json.loads(lines[-1].removeprefix("ANSWER "))
 
 
-def test_the_engines_parser_takes_every_emitted_command(engine_python: Path, plans: dict[str, dict[str, Any]]) -> None:
-    commands = [plan["argv"] for plan in plans.values()]
+def test_the_engines_parser_takes_every_emitted_command(
+    engine_python: Path, plans: dict[str, dict[str, Any]], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPECTOOL_ENGINE", raising=False)
+    monkeypatch.setenv("PATH", "")
+    serve = ["serve", str(pairs / "dflash-zlab"), "--verifier", "spectool/tiny-verifier@0123abc"]
+    flag_file = tmp_path / "vllm.yaml"
+    flag_file.write_text(spectool(*serve, "--emit", "vllm-config", "--", "--max-model-len", "512").out)
+    serve = ["serve", str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier"), "--gpus", "a100-80gb:2x2"]
+    several = spectool(*serve, "--dry-run", "--format", "json", "--", "--pipeline-parallel-size", "2")
+    machines = json.loads(several.out)["machines"]
+    commands = [plan["argv"] for plan in plans.values()] + [machine["argv"] for machine in machines]
     assert all(words[:2] == ["vllm", "serve"] for words in commands)
-    parsed = ask(engine_python, "parse_flags.py", [words[2:] for words in commands])
+    words = [*(words[2:] for words in commands), ["--config", str(flag_file)]]
+    *parsed, head, worker, from_file = ask(engine_python, "parse_flags.py", words)
+    assert [(values["nnodes"], values["node_rank"], values["headless"]) for values in (head, worker)] == [
+        (2, 0, False),
+        (2, 1, True),
+    ]
+    assert (worker["tensor_parallel_size"], worker["pipeline_parallel_size"]) == (2, 2)
+    assert from_file["max_model_len"] == 512
+    assert from_file["shutdown_timeout"] == 50
+    assert from_file["speculative_config"]["num_speculative_tokens"] == 7
     for plan, values in zip(plans.values(), parsed, strict=True):
         assert values["tensor_parallel_size"] == plan["plan"]["tensor_parallel_size"]
         assert values["max_model_len"] == plan["plan"]["max_model_len"]

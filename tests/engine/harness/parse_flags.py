@@ -12,6 +12,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 KEYS = (
     "model_tag", "speculative_config", "tensor_parallel_size", "max_model_len", "max_num_seqs",
     "max_num_batched_tokens", "gpu_memory_utilization", "reasoning_parser", "served_model_name",
+    "nnodes", "node_rank", "master_addr", "headless", "shutdown_timeout", "pipeline_parallel_size",
 )
 
 parser = make_arg_parser(FlexibleArgumentParser())
