@@ -71,7 +71,12 @@ def read_drafter(
         mlp_bias="layers.0.mlp.gate_proj.bias" in shapes,
         sinks="layers.0.self_attn.attention_sink_bias" in shapes,
         embedding_scale=embedding_scale(
-            file.read.embedding_scale, resolver, sizes["hidden_size"], sizes["vocab_size"], verifier
+            file.read.embedding_scale,
+            resolver,
+            sizes["hidden_size"],
+            sizes["vocab_size"],
+            verifier,
+            shipped="embed_tokens.weight" in shapes,
         ),
         logit_scale=resolver.number("logit_scale", file.read.logit_scale, 1.0),
         value_scale=resolver.number("value_scale", file.read.value_scale, 1.0),

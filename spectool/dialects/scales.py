@@ -16,17 +16,32 @@ GEMMA_VOCABULARIES = (256000, 262144, 262208)
 
 
 def embedding_scale(
-    source: Source | None, resolver: Resolver, hidden: int, vocabulary: int, verifier: VerifierView | None
+    source: Source | None,
+    resolver: Resolver,
+    hidden: int,
+    vocabulary: int,
+    verifier: VerifierView | None,
+    *,
+    shipped: bool = False,
 ) -> float:
     """Return the factor on the verifier's token embedding, by family where the file does not say.
 
     Gemma multiplies by sqrt(hidden_size) rounded to bf16: 73.5 for 5376. Without a verifier's config a vocabulary of
-    gemma's size makes it a question.
+    gemma's size makes it a question. `shipped`: the drafter has an embedding of its own, as it was trained with.
     """
     scale = resolver.number("embedding_scale", source, 0.0)
-    if scale or source is None or source.default != "verifier-family":
+    if scale or source is None or not str(source.default).startswith("verifier-family"):
         return scale or 1.0
     factor = to_bf16(math.sqrt(hidden))
+    if source.default == "verifier-family-or-raw":
+        family = None if verifier is None else str(verifier.model_type)
+        if not shipped and (vocabulary in GEMMA_VOCABULARIES if family is None else family.startswith("gemma")):
+            why = (
+                "gemma scales its embedding inside the verifier; this trainer uses that module when the verifier runs "
+                "beside it, and the raw rows when hidden states were stored before"
+            )
+            resolver.questions.append(Question("embedding_scale", why, (f"{factor:g}", "1")))
+        return 1.0
     if verifier is None:
         if vocabulary in GEMMA_VOCABULARIES:
             why = (

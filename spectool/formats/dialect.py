@@ -21,6 +21,7 @@ NamedDefault = Literal[
     "vocab-size",  # the draft vocabulary is the whole one
     "verifier",  # the verifier's; a question where it is not known
     "verifier-family",  # gemma: bf16(sqrt(hidden size)), else 1
+    "verifier-family-or-raw",  # gemma: a question between both, since the trainer has two ways; else 1
 ]
 Direction = Literal["causal", "bidirectional"]
 

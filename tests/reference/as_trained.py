@@ -272,7 +272,7 @@ def peagle(folder: Folder, verifier: Verifier, answers: Answers, **given: Any) -
             "mask_token": int(config.get("ptd_token_id", config.get("mask_token_id", -1))),
             "mask_hidden": tensors["mask_hidden"],
             "fc_norms": norms,
-            "depth": config.get("num_depths") or answers["speculative_tokens"],
+            "depth": config.get("num_depths") or answers.get("speculative_tokens", 0),
             "targets": torch.arange(count) + offsets if offsets is not None else None,
             "norm_before_residual": bool(config.get("norm_before_residual", False)),
             **given,
@@ -311,6 +311,60 @@ def verl(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
     )
 
 
+# --- Speculators' own trainers, whose files vLLM reads otherwise in places
+
+
+def within(folder: Folder) -> Folder:
+    """The decoder's configuration as if it stood alone, with the trainer's own keys beside it."""
+    config = folder.config
+    return Folder({**config, **config["transformer_layer_config"], "tie_word_embeddings": False}, folder.tensors)
+
+
+def chosen(folder: Folder) -> dict[str, Any]:
+    """The map of a reduced vocabulary: offsets, ascending."""
+    d2t = folder.tensors.get("d2t")
+    return {} if d2t is None else {"targets": torch.arange(len(d2t)) + d2t}
+
+
+def speculators_dflash(folder: Folder, verifier: Verifier, answers: Answers, **given: Any) -> Drafter:
+    """Speculators 0.5 to 0.9 models/dflash: ids are boundaries; full layers see the whole block whatever the flag says.
+
+    `sliding_window_non_causal` frees the sliding layers alone (attention.py). Rope is transformers' Qwen3's.
+    """
+    inner = within(folder)
+    free = bool(folder.config.get("sliding_window_non_causal", False))
+    fields = {"windows": by_type(inner.config, full=False, sliding=not free), "skip": 1, **chosen(folder), **given}
+    named = {"embedding": "embed_tokens.weight", "head": "lm_head.weight"}
+    fields |= {field: folder.tensors[name] for field, name in named.items() if name in folder.tensors}
+    inner.config["target_layer_ids"] = []  # the trainer's own list below
+    return dflash(inner, verifier, answers, taps=folder.config["aux_hidden_state_layer_ids"], **fields)
+
+
+def speculators_dspark(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
+    """Speculators models/dspark: before pull 760 slot 0 was given and no key said so, K = block - 1."""
+    config, tensors = folder.config, folder.tensors
+    tokens = config["speculators_config"]["proposal_methods"][0]["speculative_tokens"]
+    anchor = config.get("sample_from_anchor", tokens == config["block_size"])
+    markov = tuple(tensors[f"markov_head.markov_w{part}.weight"] for part in (1, 2))
+    head = tuple(tensors[f"confidence_head.proj.{part}"] for part in ("weight", "bias"))
+    confidence = (*head, bool(config.get("confidence_head_with_markov", True)))
+    given = {"markov": markov, "confidence": confidence if config.get("enable_confidence_head", True) else None}
+    return speculators_dflash(folder, verifier, answers, **{**given, "skip": 0 if anchor else 1})
+
+
+def speculators_peagle(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
+    """Speculators models/peagle; its prototypes called the mask token ptd_token_id and K para_depths."""
+    config, inner = folder.config, within(folder)
+    tokens = config["speculators_config"]["proposal_methods"][0]["speculative_tokens"]
+    fields = {"depth": tokens, "d2t": None, "taps": config["eagle_aux_hidden_state_layer_ids"], **chosen(folder)}
+    return peagle(inner, verifier, answers, **fields)
+
+
+def lfm2_dflash(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
+    """SpecForge's LFM2 drafters: z-lab's layout, pairs of neighbours are rotated (sglang 0.5.23 models/dflash.py)."""
+    return dflash(folder, verifier, answers, rope=hf_rope(folder.config, answers, interleaved=True))
+
+
 PRODUCERS: dict[str, Read] = {
     "zlab": dflash,
     "nemo-dflash": nemo_dflash,
@@ -329,4 +383,8 @@ PRODUCERS: dict[str, Read] = {
     "specforge-peagle": specforge_peagle,
     "nemo-peagle": nemo_peagle,
     "verl": verl,
+    "lfm2-dflash": lfm2_dflash,
+    "speculators-dflash": speculators_dflash,
+    "speculators-dspark": speculators_dspark,
+    "speculators-peagle": speculators_peagle,
 }

@@ -129,6 +129,28 @@ def _mimo_mask(config: dict[str, Any], shapes: Shapes) -> None:
     shapes["mask_embedding.pt:"] = (SIZE.hidden,)
 
 
+def _specforge_dflash(config: dict[str, Any], shapes: Shapes) -> None:
+    """transformers 5 keys, mirrored for older readers."""
+    config |= {"auto_map": {"AutoModel": "dflash.DFlashDraftModel"}, "rope_theta": SIZE.theta, "rope_scaling": None}
+
+
+def _specforge_lfm2(config: dict[str, Any], shapes: Shapes) -> None:
+    config["rope_is_neox_style"] = False
+
+
+def _modelopt_plain(config: dict[str, Any], shapes: Shapes) -> None:
+    """ModelOpt without windows and sinks: z-lab's keys, `causal`, and yarn under its older name."""
+    without(config, "rope_parameters")
+    config |= {"rope_theta": 10000.0, "initializer_range": 0.02, "torch_dtype": "bfloat16"}
+    config["rope_scaling"] = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+    config["dflash_config"]["causal"] = True
+
+
+def _jetspec(config: dict[str, Any], shapes: Shapes) -> None:
+    _nemo(config, shapes)
+    config["dflash_config"]["causal"] = True
+
+
 def _torchspec(config: dict[str, Any], shapes: Shapes) -> None:
     own = config.pop("dflash_config")
     without(config, "block_size", "head_dim")
@@ -167,6 +189,11 @@ DFLASH: dict[str, Fixture] = {
     ),
     "dflash-zlab-last-layer": Fixture("dflash-zlab", zlab("last", taps=(2, 8)), drafters.verifier(SIZE)),
     "dflash-zlab-unsorted": Fixture("dflash-zlab", zlab("unsorted", taps=(5, 1, 3)), drafters.verifier(SIZE)),
+    "dflash-specforge": Fixture("dflash-zlab", zlab("specforge", _specforge_dflash), drafters.verifier(SIZE)),
+    "dflash-specforge-lfm2": Fixture("dflash-zlab", zlab("lfm2", _specforge_lfm2), drafters.verifier(SIZE)),
+    "dflash-specforge-sliding": Fixture("dflash-zlab", zlab("sliding", extra=SLIDING), drafters.verifier(SIZE)),
+    "dflash-modelopt-plain": Fixture("dflash-zlab", zlab("plain", _modelopt_plain), drafters.verifier(SIZE)),
+    "dflash-jetspec": Fixture("dflash-nemo", zlab("jetspec", _jetspec), drafters.verifier(SIZE)),
     "dflash-angelslim": Fixture("dflash-zlab", zlab("angelslim", _angelslim), drafters.verifier(SIZE)),
     "dflash-nemo": Fixture("dflash-nemo", zlab("nemo", _nemo), drafters.verifier(SIZE)),
     "dflash-modelopt": Fixture("dflash-modelopt", zlab("modelopt", _modelopt), drafters.verifier(SIZE)),
@@ -412,4 +439,79 @@ PEAGLE: dict[str, Fixture] = {
     ),
 }
 
-ALL: dict[str, Fixture] = {**DFLASH, **DSPARK, **PEAGLE}
+
+# --- Speculators: what its trainers wrote, by release
+
+FLAT = ("architectures", "block_size", "dflash_config", "eagle_config", "mask_token_id", "ptd_token_id", *HEADS)
+FLAT += ("num_target_layers", "target_layer_ids", "draft_vocab_size", "fc_norm")
+
+
+def speculators(view: View, kind: str, tokens: int, ids: str, size: Size, *gone: str, **top: Any) -> Fixture:
+    """A folder's tensors with a Speculators config; `gone` are tensors that the release does not save."""
+
+    def change(config: dict[str, Any], shapes: Shapes) -> None:
+        layer = {key: value for key, value in config.items() if key not in FLAT}
+        config.clear()
+        method = {"proposal_type": "greedy", "speculative_tokens": tokens, "verifier_accept_k": 1}
+        config |= {"architectures": [f"{kind}DraftModel"], "speculators_model_type": kind, ids: list(size.taps)}
+        config |= {"transformer_layer_config": layer, "mask_token_id": size.mask, "block_size": size.block}
+        config |= {"draft_vocab_size": size.draft_vocab, "tie_word_embeddings": False, "target_hidden_size": None}
+        verifier = {"name_or_path": "org/verifier", "architectures": ["Qwen3ForCausalLM"]}
+        config["speculators_config"] = {"algorithm": kind, "proposal_methods": [method], "verifier": verifier}
+        config |= top
+        if "ptd_token_id" in top:
+            without(config, "mask_token_id")
+        rename(shapes, ("midlayer.", "layers.0."))
+        if size.draft_vocab != size.vocab:
+            shapes |= {"d2t": (size.draft_vocab,), "t2d": (size.vocab,), "lm_head.weight": (size.draft_vocab, 32)}
+        without_tensors(shapes, *gone)
+        if "markov_head.markov_w2.weight" in shapes:
+            shapes["markov_head.markov_w2.weight"] = (size.draft_vocab, size.rank)
+
+    content = {"d2t": OFFSETS, "t2d": T2D} if size.draft_vocab != size.vocab else {}
+    changed = rebuilt(view, f"speculators-{kind}", change)
+    return Fixture(f"{kind}-speculators", changed, drafters.verifier(SIZE), content=content)
+
+
+AUX, EAGLE_AUX = "aux_hidden_state_layer_ids", "eagle_aux_hidden_state_layer_ids"
+CONFIDENT = {"enable_confidence_head": True, "confidence_head_with_markov": True, "markov_rank": 4}
+CONFIDENT |= {"markov_head_type": "vanilla"}
+UNCHOSEN = {"norm_before_residual": True, "norm_before_fc": False, "fc_norm": False, "norm_output": False}
+SPECULATORS: dict[str, Fixture] = {
+    "dflash-speculators-050": speculators(drafters.zlab(SIZE), "dflash", 7, AUX, SIZE, max_anchors=256),
+    "dflash-speculators-060": speculators(
+        drafters.zlab(SIZE), "dflash", 7, AUX, SIZE, max_anchors=256, sliding_window_non_causal=False
+    ),
+    "dflash-speculators-090": speculators(
+        *(drafters.zlab(REDUCED), "dflash", 7, AUX, REDUCED),
+        sliding_window_non_causal=False,
+        sample_from_anchor=False,
+        speculators_version="0.9.0",
+    ),
+    "dspark-speculators-early": speculators(  # before pull 760: no sample_from_anchor, K says which layout it is
+        *(drafters.deepspec(SIZE), "dspark", 7, AUX, SIZE), **CONFIDENT
+    ),
+    "dspark-speculators-070": speculators(
+        *(drafters.deepspec(SIZE), "dspark", 8, AUX, SIZE),
+        **{**CONFIDENT, "sample_from_anchor": True, "sliding_window_non_causal": False},
+    ),
+    "dspark-speculators-090": speculators(
+        *(drafters.deepspec(Size(draft_vocab=64, extra=SLIDING)), "dspark", 8, AUX, REDUCED, "embed_tokens.weight"),
+        **{**CONFIDENT, "sample_from_anchor": True, "sliding_window_non_causal": True},
+    ),
+    "peagle-speculators-prototype": speculators(
+        *(drafters.peagle(SIZE), "peagle", 5, EAGLE_AUX, SIZE), ptd_token_id=127, para_depths=5
+    ),
+    "peagle-speculators-090": speculators(
+        *(
+            drafters.peagle(Size(draft_vocab=64, qk_norm=True)),
+            "peagle",
+            8,
+            "eagle_aux_hidden_state_layer_ids",
+            REDUCED,
+        ),
+        **UNCHOSEN,
+    ),
+}
+
+ALL: dict[str, Fixture] = {**DFLASH, **DSPARK, **PEAGLE, **SPECULATORS}

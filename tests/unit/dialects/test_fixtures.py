@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import drafters
 import pytest
 from dialect_fixtures import ALL, Fixture
-from drafters import Spec
+from drafters import Size, Spec
 
 from spectool.dialects.detect import candidates, detect
 from spectool.dialects.read import read_drafter
@@ -207,6 +208,19 @@ def test_gemma_without_a_verifier_is_a_question() -> None:
     assert read_drafter(item.view, detect(item.view)).questions == ()
     settled = read_drafter(view, detect(view), settings={"embedding_scale": 1.0})
     assert (settled.questions, settled.drafter.embedding_scale) == ((), 1.0)
+
+
+@pytest.mark.parametrize("name", ["dflash-modelopt", "dspark-modelopt"])
+def test_modelopt_has_two_ways_to_embed_for_gemma(name: str) -> None:
+    gemma = drafters.verifier(Size(), model_type="gemma4", architectures=["Gemma4ForConditionalGeneration"])
+    item = replace(ALL[name], verifier=gemma, verifier_tensors={"model.embed_tokens.weight": Spec("BF16", (128, 32))})
+    assert [(one.key, one.plausible) for one in reading(item).questions] == [("embedding_scale", ("5.65625", "1"))]
+    assert reading(ALL[name]).questions == ()
+    for scale, ships in ((5.65625, True), (1.0, False)):
+        plan = planned(replace(item, settings={"embedding_scale": scale}))
+        assert ("embed_tokens.weight" in {tensor.name for tensor in plan.tensors}) is ships
+    own = replace(ALL["dflash-nemotron"], verifier=gemma)
+    assert reading(own).questions == ()  # an embedding of its own says how it was trained
 
 
 def test_layers_named_in_both_conventions_must_agree() -> None:
