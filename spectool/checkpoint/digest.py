@@ -1,8 +1,10 @@
-"""SHA-256 of files, or of pieces of them, while they are written: a thread reads back what is in the page cache.
+"""SHA-256 of files, and of pieces of them, while they are written: a thread reads back what is in the page cache.
 
-`hashlib` and the kernel copy both release the interpreter's lock, so on two cores the digest costs no time. Nothing is
-queued in memory: the thread knows how far each file has grown and reads it through one buffer. The writer waits when
-the digest is more than `MAX_LAG` bytes behind, before pages not yet read leave the cache.
+`hashlib` and the kernel copy both release the interpreter's lock, so with cores to spare the digest costs no time.
+Nothing is queued in memory but eight small buffers: the thread knows how far each file has grown and reads it once. A
+second thread digests the pieces (tensors) from the same buffers, for one processor digests about as fast as a disk
+writes, and not twice as fast. The writer waits when the digest is more than `MAX_LAG` bytes behind, before pages that
+were not read leave the cache.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from itertools import accumulate
+from queue import SimpleQueue
 from threading import Condition, Thread
 from typing import Self
 
@@ -20,19 +23,23 @@ MAX_LAG = 2**30
 _BUFFER_BYTES = 2**17
 """Small enough to stay in the processor's cache between read and digest: 1 MiB costs five times the read time."""
 
+_BUFFERS = 8
+"""So many are on their way to the second thread: it may fall behind for a moment."""
+
 _STRIDE_BYTES = 2**23
 """Bytes between two looks at how far the file has grown."""
 
 
 class Followed:
-    """One growing file and, later, the digests of its pieces: consecutive ranges of `lengths` bytes, or all of it."""
+    """One growing file and, later, its digest and those of its pieces: consecutive ranges of `lengths` bytes."""
 
-    def __init__(self, fd: int, lengths: Sequence[int] | None = None) -> None:
+    def __init__(self, fd: int, lengths: Sequence[int]) -> None:
         self.fd = os.dup(fd)  # the writer closes its own as soon as it has written
-        self.ends = None if lengths is None else tuple(accumulate(lengths))
+        self.pieces = _Pieces(lengths) if lengths else None
         self.written = 0
         self.complete = False
-        self.digests: tuple[str, ...] | None = None
+        self.sha256: str | None = None
+        self.parts: tuple[str, ...] | None = None if lengths else ()
 
     def close(self) -> None:
         """Close the descriptor; a second call does nothing."""
@@ -41,8 +48,39 @@ class Followed:
             os.close(fd)
 
 
+class _Pieces:
+    """Digests of consecutive pieces, some of them empty."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self._ends = tuple(accumulate(lengths))
+        self._found: list[str] = []
+        self._digest = hashlib.sha256()
+        self._done = 0
+
+    def update(self, data: memoryview) -> None:
+        while data:
+            self._close()
+            if len(self._found) == len(self._ends):
+                raise OSError(f"the file being written goes on after its pieces, which end at byte {self._done}")
+            count = min(len(data), self._ends[len(self._found)] - self._done)
+            self._digest.update(data[:count])
+            self._done += count
+            data = data[count:]
+
+    def finish(self) -> tuple[str, ...]:
+        self._close()
+        if len(self._found) < len(self._ends):
+            raise OSError(f"the file being written ends at byte {self._done}; its pieces end at {self._ends[-1]}")
+        return tuple(self._found)
+
+    def _close(self) -> None:
+        while len(self._found) < len(self._ends) and self._ends[len(self._found)] == self._done:
+            self._found.append(self._digest.hexdigest())
+            self._digest = hashlib.sha256()
+
+
 class Digests:
-    """The thread. Use it as a context: leaving it ends the thread, finished or not."""
+    """The threads. Use it as a context: leaving it ends them, finished or not."""
 
     def __init__(self, max_lag: int = MAX_LAG) -> None:
         self._max_lag = max_lag
@@ -52,9 +90,13 @@ class Digests:
         self._stop = False
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, name="spectool-digest", daemon=True)
+        self._second = Thread(target=self._run_second, name="spectool-digest-pieces", daemon=True)
+        # Filled buffers go over with their file, and come back free; no buffer: the file is complete; no file: the end.
+        self._filled: SimpleQueue[tuple[Followed | None, memoryview | None, int]] = SimpleQueue()
+        self._free: SimpleQueue[memoryview] = SimpleQueue()
 
-    def follow(self, fd: int, lengths: Sequence[int] | None = None) -> Followed:
-        """Begin with a file that is open for reading and still empty; `lengths` of pieces add up to its size."""
+    def follow(self, fd: int, lengths: Sequence[int] = ()) -> Followed:
+        """Begin with a file that is open for reading and still empty; `lengths` of its pieces add up to its size."""
         file = Followed(fd, lengths)
         with self._changed:
             self._files.append(file)
@@ -64,7 +106,7 @@ class Digests:
         """Say that the file has grown; waits while the digest is too far behind.
 
         Raises:
-            OSError: the thread could not read a file back.
+            OSError: a thread could not read a file back.
 
         """
         with self._changed:
@@ -81,21 +123,22 @@ class Digests:
             file.complete = True
             self._changed.notify_all()
 
-    def result(self, file: Followed) -> tuple[str, ...]:
-        """Wait for the digests of a completed file, and return them in hexadecimal.
+    def result(self, file: Followed) -> tuple[str, tuple[str, ...]]:
+        """Wait for the digest of a completed file and those of its pieces, and return them in hexadecimal.
 
         Raises:
-            OSError: the thread could not read a file back.
+            OSError: a thread could not read a file back.
 
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._error or file.digests is not None)
-            if self._error or file.digests is None:
+            self._changed.wait_for(lambda: self._error or (file.sha256 is not None and file.parts is not None))
+            if self._error or file.sha256 is None or file.parts is None:
                 raise self._error or RuntimeError("the digest thread ended")
-            return file.digests
+            return file.sha256, file.parts
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._second.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,29 +146,54 @@ class Digests:
             self._stop = True
             self._changed.notify_all()
         self._thread.join()
+        self._second.join()
         for file in self._files:
             file.close()
 
     def _run(self) -> None:
         try:
-            buffer = memoryview(bytearray(_BUFFER_BYTES))
+            for _ in range(_BUFFERS):
+                self._free.put(memoryview(bytearray(_BUFFER_BYTES)))
             position = 0
             while (file := self._wait_for_file(position)) is not None:
-                self._digest(file, buffer)
+                self._digest(file)
                 file.close()
                 position += 1
         except BaseException as error:  # noqa: BLE001  # raised again in the thread that waits
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
+            self._failed(error)
+        finally:
+            self._filled.put((None, None, 0))
+
+    def _run_second(self) -> None:
+        """Digest pieces from buffers; after a failure go on handing buffers back, for which the first thread waits."""
+        while True:
+            file, buffer, count = self._filled.get()
+            if file is None or file.pieces is None:
+                return
+            try:
+                if self._error is None and buffer is not None:
+                    file.pieces.update(buffer[:count])
+                elif self._error is None:
+                    with self._changed:
+                        file.parts = file.pieces.finish()
+                        self._changed.notify_all()
+            except BaseException as error:  # noqa: BLE001 - as above
+                self._failed(error)
+            if buffer is not None:
+                self._free.put(buffer)
+
+    def _failed(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
 
     def _wait_for_file(self, position: int) -> Followed | None:
         with self._changed:
             self._changed.wait_for(lambda: self._stop or len(self._files) > position)
             return None if self._stop else self._files[position]
 
-    def _digest(self, file: Followed, buffer: memoryview) -> None:
-        pieces = _Pieces(file.ends)
+    def _digest(self, file: Followed) -> None:
+        digest = hashlib.sha256()
         done = 0
         while True:
             with self._changed:
@@ -133,54 +201,22 @@ class Digests:
                 if self._stop:
                     return
                 if file.written == done:  # and complete
-                    file.digests = pieces.finish(done)
-                    self._changed.notify_all()
+                    file.sha256 = digest.hexdigest()
+                    self._filled.put((file, None, 0)) if file.pieces else self._changed.notify_all()
                     return
                 end = min(file.written, done + _STRIDE_BYTES)
             begin = done
             while done < end:
-                count = os.preadv(file.fd, [buffer[: min(end, pieces.end(end)) - done]], done)
+                buffer = self._free.get()
+                count = os.preadv(file.fd, [buffer[: end - done]], done)
                 if count == 0:
                     raise OSError(f"the file being written ends at byte {done}; {end} were written")
-                pieces.update(buffer[:count])
+                if file.pieces:
+                    self._filled.put((file, buffer, count))
+                digest.update(buffer[:count])
+                if not file.pieces:
+                    self._free.put(buffer)
                 done += count
             with self._changed:
                 self._lag -= done - begin
                 self._changed.notify_all()
-
-
-class _Pieces:
-    """Digests of consecutive pieces; the last one is open-ended without `ends`."""
-
-    def __init__(self, ends: tuple[int, ...] | None) -> None:
-        self._ends = ends
-        self._found: list[str] = []
-        self._digest = hashlib.sha256()
-        self._done = 0
-
-    def end(self, position: int) -> int:
-        """Return where the piece ends that comes next; `position` when it has no end."""
-        if self._ends is None:
-            return position
-        self._close()
-        return self._ends[len(self._found)] if len(self._found) < len(self._ends) else position
-
-    def update(self, data: memoryview) -> None:
-        self._digest.update(data)
-        self._done += len(data)
-
-    def finish(self, size: int) -> tuple[str, ...]:
-        """Return all digests of a file of `size` bytes."""
-        if self._ends is None:
-            return (self._digest.hexdigest(),)
-        self._close()
-        if len(self._found) < len(self._ends) or (self._ends[-1] if self._ends else 0) != size:
-            raise OSError(f"the file has {size} bytes; its pieces end at {self._ends[-1] if self._ends else 0}")
-        return tuple(self._found)
-
-    def _close(self) -> None:
-        """Close every piece that ends here; empty ones follow at once."""
-        ends = self._ends or ()
-        while len(self._found) < len(ends) and ends[len(self._found)] == self._done:
-            self._found.append(self._digest.hexdigest())
-            self._digest = hashlib.sha256()

@@ -89,9 +89,9 @@ def write_checkpoint(
         needed = sum(shard.nbytes for shard in shards) + sum(content.nbytes for content in contents.values())
         needed += sum(map(len, [*index.values(), *documents.values()]))
         try:
-            with Staging(out, overwrite=overwrite) as staging, Digests() as whole, Digests() as parts:
+            with Staging(out, overwrite=overwrite) as staging, Digests() as digests:
                 _check_space(out, needed)
-                run = _Run(staging.path, sources, (whole, parts), progress, sum(shard.nbytes for shard in shards))
+                run = _Run(staging.path, sources, digests, progress, sum(shard.nbytes for shard in shards))
                 for shard in shards:
                     run.write_weights(shard)
                 for name, data in index.items():
@@ -124,19 +124,18 @@ class _Run:
         self,
         folder: Path,
         sources: Sources,
-        digests: tuple[Digests, Digests],
+        digests: Digests,
         progress: Callable[[int, int], None] | None,
         weight_bytes: int,
     ) -> None:
         self._folder = folder
         self._sources = sources
-        # Of files and of tensors: one thread each, since a processor digests about as fast as a disk writes.
-        self._whole, self._parts = digests
+        self._digests = digests
         self._progress = progress
         self._weight_bytes = weight_bytes
         self._weights_done = 0
         self._buffer = bytearray(BUFFER_BYTES)
-        self._written: list[tuple[str, int, str | Followed, tuple[Sequence[str], Followed] | None]] = []
+        self._written: list[tuple[str, int, str | Followed, Sequence[str]]] = []
 
     def write_weights(self, shard: Shard) -> None:
         def moved(count: int) -> None:
@@ -155,30 +154,24 @@ class _Run:
         *,
         names: Sequence[str] = (),
     ) -> None:
-        """Write one file whose digest a thread computes beside, and with `names` of contents another one theirs."""
+        """Write one file whose digest is computed beside, and with `names` of contents theirs as well."""
         fd = self._create(name)
         try:
-            followed = [(self._whole, self._whole.follow(fd))]
-            if names:
-                lengths = [content.nbytes for content in contents]
-                followed.append((self._parts, self._parts.follow(fd, lengths)))
+            followed = self._digests.follow(fd, [content.nbytes for content in contents] if names else ())
 
             def advanced(count: int) -> None:
-                for digests, file in followed:
-                    digests.advanced(file, count)
+                self._digests.advanced(followed, count)
                 if moved is not None:
                     moved(count)
 
             sink = Sink(fd, self._sources, self._buffer, advanced)
             for content in contents:
                 sink.append(content)
-            for digests, file in followed:
-                digests.completed(file)
+            self._digests.completed(followed)
             os.fsync(fd)
         finally:
             os.close(fd)
-        parts = (names, followed[1][1]) if names else None
-        self._written.append((name, sum(content.nbytes for content in contents), followed[0][1], parts))
+        self._written.append((name, sum(content.nbytes for content in contents), followed, names))
 
     def write_document(self, name: str, data: bytes) -> None:
         fd = self._create(name)
@@ -189,23 +182,19 @@ class _Run:
             os.fsync(fd)
         finally:
             os.close(fd)
-        self._written.append((name, len(data), hashlib.sha256(data).hexdigest(), None))
+        self._written.append((name, len(data), hashlib.sha256(data).hexdigest(), ()))
 
     def written(self) -> tuple[WrittenFile, ...]:
         """Return what was written so far, waiting for digests."""
-        return tuple(
-            WrittenFile(
-                name,
-                nbytes,
-                digest if isinstance(digest, str) else self._whole.result(digest)[0],
-                {} if parts is None else self._by_name(*parts),
-            )
-            for name, nbytes, digest, parts in self._written
-        )
+        return tuple(self._one(*item) for item in self._written)
 
-    def _by_name(self, names: Sequence[str], parts: Followed) -> Mapping[str, str]:
-        found = zip(names, self._parts.result(parts), strict=True)
-        return {name: digest for name, digest in found if name}  # the first piece is the header
+    def _one(self, name: str, nbytes: int, digest: str | Followed, names: Sequence[str]) -> WrittenFile:
+        if isinstance(digest, str):
+            return WrittenFile(name, nbytes, digest)
+        whole, parts = self._digests.result(digest)
+        # The first piece of a weight file is its header, which has no name.
+        tensors = {tensor: sha256 for tensor, sha256 in zip(names, parts, strict=True) if tensor}
+        return WrittenFile(name, nbytes, whole, tensors)
 
     def _create(self, name: str) -> int:
         # Readable too: the digest reads back what was written. The umask makes the mode.

@@ -56,6 +56,8 @@ def test_one_file_with_every_kind_of_content(source: Path, tmp_path: Path) -> No
     written = write_checkpoint(tmp_path / "out", tensors, CONFIG)
     found = read_back(tmp_path / "out" / "model.safetensors")
     assert set(found) == {tensor.name for tensor in tensors}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, (_, _, data) in found.items()}
+    assert [file.tensors for file in written] == [digests, {}]
     for tensor in tensors:
         assert found[tensor.name][:2] == (tensor.dtype, tensor.shape)
     assert found["range"][2] == raw[1:9001]
