@@ -117,3 +117,11 @@ def test_words_of_a_table() -> None:
         "3",
     ]
     assert vllm_words(table) == expected
+
+
+@pytest.mark.parametrize("name", ["qwen3-8b-peagle", "qwen3-30b-a3b-dflash", "gemma-4-31b-dspark"])
+def test_the_production_examples_say_what_their_plans_are_for(root: Path, name: str) -> None:
+    folder = root / "examples" / "production" / name
+    pair = json.loads((folder / "pair.json").read_text(encoding="utf-8"))
+    found = read_deployment(str(folder / "serve.yaml"))
+    assert (found.drafter, found.verifier, found.gpus) == (pair["drafter"], pair["verifier"], pair["gpus"])
