@@ -25,6 +25,7 @@ from spectool.planning.models import model_of
 from spectool.planning.own import own_flags
 from spectool.planning.weights import Tensor, tensors_of
 from spectool.resources import package_data
+from spectool.speed.plan import speed_plan
 
 
 def plan_for(
@@ -37,6 +38,7 @@ def plan_for(
     file_keys: Mapping[str, str] | None = None,
     k: int | None = None,
     engine: str | None = None,
+    workload: str | None = None,
 ) -> LaunchPlan:
     """Plan a launch.
 
@@ -49,6 +51,7 @@ def plan_for(
         file_keys: top-level keys of the user's `--config` file.
         k: tokens to draft; the drafter's own number where none is given.
         engine: the vLLM release to plan for; the newest known one where none is given.
+        workload: what the requests are about (`spectool.speed.published.WORKLOADS`), for the speed range.
 
     Raises:
         SourceError: a folder cannot be read, or nothing is known of the verifier.
@@ -63,7 +66,20 @@ def plan_for(
     facts = release_for(engine)
     tokens = k or found.reading.drafter.speculative_tokens or 0
     subject = _subject(found, verifier, tokens, facts)
-    return plan_launch(subject, chosen, own_flags(extra, file_keys), facts)
+    own = own_flags(extra, file_keys)
+    plan = plan_launch(subject, chosen, own, facts)
+    names = (found.view.name, drafter.partition("@")[0])
+    speed = speed_plan(
+        subject,
+        chosen.gpu,
+        plan.tensor_parallel,
+        own,
+        facts.version,
+        names,
+        workload=workload,
+        most=plan.budget.sequences,
+    )
+    return replace(plan, speed=speed)
 
 
 def release_for(engine: str | None) -> Release:

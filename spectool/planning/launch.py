@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spectool.drafter.model import TITLES
 from spectool.errors import RefusedError, UsageError
@@ -18,6 +19,9 @@ from spectool.planning.models import UnknownError
 from spectool.planning.own import Own
 from spectool.planning.parallel import candidates, obstacles
 from spectool.planning.reasons import parser_flags, planned_flags
+
+if TYPE_CHECKING:
+    from spectool.speed.plan import SpeedPlan  # which itself needs the planner's subject
 
 # vLLM's newest model runner; P-EAGLE is what it does not run yet (config/vllm.py, use_v2_model_runner, 0.32 and 0.33).
 _RUNNERS = {
@@ -36,7 +40,8 @@ class LaunchPlan:
     """A launch on given GPUs.
 
     `flags` are what spectool adds to the command. `capacities` say what the KV cache holds with the low, typical and
-    high overhead; None where memory or caches are unknown, and `unknown` then says what is missing.
+    high overhead; None where memory or caches are unknown, and `unknown` then says what is missing. `speed` is added by
+    who knows the drafter's name (`spectool.launch_plan`).
     """
 
     gpus: Gpus
@@ -53,6 +58,7 @@ class LaunchPlan:
     capacities: Mapping[Case, Capacity] | None
     notes: tuple[str, ...]
     unknown: tuple[str, ...]
+    speed: SpeedPlan | None = None
 
 
 def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> LaunchPlan:

@@ -8,6 +8,7 @@ from typing import Any
 from spectool.drafter.model import TITLES
 from spectool.planning.launch import LaunchPlan
 from spectool.planning.memory import CASES, GIB, Memory
+from spectool.report.speed import speed_lines, speed_record
 
 
 def launch_text(plan: LaunchPlan, reasons: Sequence[str]) -> str:
@@ -19,6 +20,8 @@ def launch_text(plan: LaunchPlan, reasons: Sequence[str]) -> str:
     if plan.memory is not None:
         lines += ["", *_memory_lines(plan.memory)]
     lines += _cache_lines(plan)
+    if plan.speed is not None:
+        lines += ["", *speed_lines(plan.speed)]
     lines += ["", *reasons]
     if plan.notes or plan.unknown:
         lines.append("")
@@ -45,6 +48,7 @@ def launch_record(plan: LaunchPlan) -> dict[str, Any]:
         },
         "memory": None if plan.memory is None else _memory_record(plan.memory),
         "kv_cache": _cache_record(plan),
+        "speed": None if plan.speed is None else speed_record(plan.speed),
         "notes": list(plan.notes),
         "unknown": list(plan.unknown),
     }

@@ -1,0 +1,65 @@
+"""The speed of a launch plan, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spectool.speed.forecast import Range
+from spectool.speed.plan import SpeedPlan
+
+
+def speed_lines(plan: SpeedPlan) -> list[str]:
+    """Return the table of ranges with its basis; without ranges, what it takes to pay off, and why none is given."""
+    if not plan.rows:
+        return [f"speed: not predicted: {plan.unknown}"]
+    if plan.unknown is not None:
+        needed = ", ".join(f"{row.pays_from:.2f} at {row.requests}" for row in plan.rows)
+        return [
+            f"speed: not predicted: {plan.unknown}",
+            f"  break-even in tokens per round (by requests at a time): {needed}",
+            *(f"  basis: {line}" for line in plan.basis),
+        ]
+    lines = ["speed over the verifier alone  80 % range  break-even*  best K"]
+    for row in plan.rows:
+        planned, best = row.planned, row.best
+        if planned is None or best is None:
+            continue
+        label = f"{row.requests} request{'s' if row.requests > 1 else ''} at a time, K {planned.k}"
+        lines.append(f"{label:<29}  {_span(planned):<10}  {row.pays_from:>11.2f}  {_best(best, planned)}")
+    lines.append("  * tokens per round at which it is as fast as the verifier alone")
+    lines += [f"  basis: {line}" for line in plan.basis]
+    return lines + [f"  {line}" for line in plan.advice]
+
+
+def speed_record(plan: SpeedPlan) -> dict[str, Any]:
+    """Return the same as JSON values."""
+    return {
+        "predicted": plan.unknown is None,
+        "unknown": plan.unknown,
+        "basis": list(plan.basis),
+        "by_requests": [
+            {
+                "requests": row.requests,
+                "pays_from_tokens_per_round": round(row.pays_from, 3),
+                "planned": _range(row.planned),
+                "best": _range(row.best),
+            }
+            for row in plan.rows
+        ],
+        "advice": list(plan.advice),
+        "k_by_requests": [list(step) for step in plan.schedule],
+    }
+
+
+def _span(found: Range) -> str:
+    return f"{found.low:.2f}-{found.high:.2f}"
+
+
+def _best(best: Range, planned: Range) -> str:
+    return "same" if best.k == planned.k else f"{best.k} ({_span(best)})"
+
+
+def _range(found: Range | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"k": found.k, "low": round(found.low, 3), "centre": round(found.centre, 3), "high": round(found.high, 3)}

@@ -1,0 +1,124 @@
+"""The speed of a planned launch: ranges by load, the K that suits each, what it takes to pay, or why none is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectool.planning.fit import Subject
+from spectool.planning.gpus import Gpu
+from spectool.planning.own import Own
+from spectool.speed.evidence import evidence
+from spectool.speed.forecast import LOADS, Case, NotPredictedError, Range, best_k, most_requests, range_at, why_not
+from spectool.speed.published import Tokens, published
+from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule, why_not_adaptive
+from spectool.speed.subject import case_of
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One load: the range at the planned K and at the best one, and the tokens per round from which the plan pays."""
+
+    requests: int
+    pays_from: float
+    planned: Range | None = None
+    best: Range | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedPlan:
+    """What is said about speed. `unknown` says why there are no ranges; `advice` what follows from them."""
+
+    basis: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    unknown: str | None = None
+    advice: tuple[str, ...] = ()
+    schedule: Schedule = ()
+
+
+def speed_plan(
+    subject: Subject,
+    gpu: Gpu,
+    ranks: int,
+    own: Own,
+    version: str,
+    names: Sequence[str],
+    *,
+    workload: str | None = None,
+    tokens: Tokens | None = None,
+    most: int | None = None,
+) -> SpeedPlan:
+    """Return the speed of a launch.
+
+    Args:
+        subject: both models.
+        gpu: each of the `ranks` GPUs.
+        ranks: the tensor-parallel size.
+        own: the user's flags.
+        version: the vLLM release.
+        names: of the drafter, to find what is published of it.
+        workload: one of `published.WORKLOADS`, or None for any.
+        tokens: tokens per round, where they are known better than from what is published.
+        most: requests that run at a time.
+
+    """
+    try:
+        case = case_of(subject, gpu.name, ranks, own)
+    except NotPredictedError as error:
+        return SpeedPlan(unknown=str(error))
+    if most_requests(case.kind) == 0:
+        return SpeedPlan(unknown=why_not(case.kind))
+    k = subject.k
+    found = tokens or published(names, workload, k)
+    limit = min(most_requests(case.kind), most or most_requests(case.kind))
+    loads = [load for load in LOADS if load <= limit]
+    basis = [f"cost model fitted to {evidence().sources} sources (docs/speed.md), requests of {case.context:g} tokens"]
+    if found is None or found.k < k:
+        rows = tuple(Row(load, case.pays_from(load, k)) for load in loads)
+        return SpeedPlan(tuple(basis), rows, "nobody published tokens per round of this drafter at its K", ())
+    spread = f"{found.low:.2f}" if found.low == found.high else f"{found.low:.2f} to {found.high:.2f}"
+    basis.insert(0, f"{spread} tokens per round, {found.basis}")
+    rows = tuple(_row(case, found, load, k) for load in loads)
+    speeds = {load: {tried: range_at(case, found, load, tried).centre for tried in range(k + 1)} for load in loads}
+    steps = schedule_of(settle(speeds))
+    advice = [*_verdict(rows), *_about_k(subject, steps, version, own)]
+    adaptive = why_not_adaptive(
+        subject.drafter.method,
+        version,
+        gpu.compute_capability,
+        eager="--enforce-eager" in own.names,
+        lora="--enable-lora" in own.names,
+        copies=own.data_parallel or 1,
+        stages=own.pipeline_parallel or 1,
+    )
+    if adaptive is None:
+        advice.append('adaptive verification may choose K: --speculative-config {"enable_adaptive_verification": true}')
+    return SpeedPlan(tuple(basis), rows, None, tuple(advice), steps)
+
+
+def _row(case: Case, tokens: Tokens, load: int, k: int) -> Row:
+    best = best_k(case, tokens, load, k)
+    return Row(load, case.pays_from(load, k), range_at(case, tokens, load, k), range_at(case, tokens, load, best))
+
+
+def _verdict(rows: Sequence[Row]) -> list[str]:
+    """Say plainly where it does not pay, with the alternative."""
+    losing = [row.requests for row in rows if row.planned is not None and row.planned.high < 1]
+    unsure = [row.requests for row in rows if row.planned is not None and row.planned.low < 1 <= row.planned.high]
+    said = []
+    if losing and len(losing) == len(rows):
+        said.append("this drafter will not pay here: serve the verifier without it")
+    elif losing:
+        said.append(f"from {losing[0]} requests on this drafter will not pay: serve the verifier without it there")
+    if unsure:
+        said.append(f"at {', '.join(map(str, unsure))} requests it may be slower than the verifier alone: measure")
+    return said
+
+
+def _about_k(subject: Subject, steps: Schedule, version: str, own: Own) -> list[str]:
+    if all(k == subject.k for _, _, k in steps):
+        return []
+    why = why_no_schedule(subject.drafter.method, version, own.data_parallel or 1)
+    shown = ", ".join(f"{k} from {first} request{'s' if first > 1 else ''}" for first, _, k in steps)
+    said = f"K by load would be {shown}; measure before you change it (spectool probe --sweep)"
+    return [said if why is None else f"{said}. {why}"]

@@ -1,0 +1,90 @@
+"""What a measured profile says: speed-up by load and K, and the K to serve with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spectool.formats.profile import Profile
+from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to serve with. `k` 0: without the drafter. `schedule` is empty where one K is best, or vLLM follows none."""
+
+    k: int
+    schedule: Schedule
+    reasons: tuple[str, ...]
+
+
+def speedups(profile: Profile) -> dict[int, dict[int, float]]:
+    """Return speed over the verifier alone by load and K; loads at which the verifier alone was not measured lack."""
+    alone = {point.requests: point.tokens_per_second for point in profile.points if point.k == 0}
+    found: dict[int, dict[int, float]] = {}
+    for point in sorted(profile.points, key=lambda point: (point.requests, point.k)):
+        if point.requests in alone:
+            found.setdefault(point.requests, {})[point.k] = point.tokens_per_second / alone[point.requests]
+    return found
+
+
+def choose(profile: Profile, version: str, copies: int = 1) -> Choice:
+    """Choose K from measurements: by load where vLLM follows a schedule, else the best over all loads.
+
+    Without a schedule the K whose worst loss against the best of each load is smallest is taken.
+
+    Raises:
+        ValueError: no load has both the verifier alone and a drafter.
+
+    """
+    measured = {load: by_k for load, by_k in speedups(profile).items() if len(by_k) > 1}
+    if not measured:
+        raise ValueError("no load was measured with and without the drafter")
+    best = settle(measured)
+    shown = ", ".join(f"{measured[load][k]:.2f} x at {load} with K {k}" for load, k in best.items())
+    reasons = [f"measured best: {shown}"]
+    if set(best.values()) == {0}:
+        return Choice(0, (), (*reasons, "this drafter does not pay here: serve the verifier without it"))
+    why = why_no_schedule(profile.method, version, copies)
+    if len(set(best.values())) > 1 and why is None:
+        return Choice(max(best.values()), schedule_of(best), tuple(reasons))
+    if len(set(best.values())) > 1 and why is not None:
+        reasons.append(why)
+    k = _least_regret(measured)
+    if k == 0:
+        reasons.append("over all loads the verifier is best served without it")
+    return Choice(k, (), tuple(reasons))
+
+
+def _least_regret(measured: Mapping[int, Mapping[int, float]]) -> int:
+    everywhere = set.intersection(*(set(by_k) for by_k in measured.values()))
+    worst = {k: min(by_k[k] / max(by_k.values()) for by_k in measured.values()) for k in everywhere}
+    return max(worst, key=lambda k: (worst[k], -k))
+
+
+def plot(profile: Profile, predicted: Mapping[tuple[int, int], tuple[float, float]], width: int = 48) -> list[str]:
+    """Draw the measured speed-ups (`o`) over the predicted ranges (`-`), one line a load and K; `|` marks 1."""
+    measured = speedups(profile)
+    values = [value for by_k in measured.values() for k, value in by_k.items() if k]
+    values += [end for ends in predicted.values() for end in ends]
+    if not values:
+        return []
+    most = max(2.0, *values)
+
+    def at(value: float) -> int:
+        return min(width - 1, max(0, round(value / most * (width - 1))))
+
+    lines = []
+    for load, by_k in measured.items():
+        for k, value in by_k.items():
+            if k == 0:
+                continue
+            cells = [" "] * width
+            low, high = predicted.get((load, k), (0.0, 0.0))
+            if high:
+                cells[at(low) : at(high) + 1] = "-" * (at(high) - at(low) + 1)
+            cells[at(1.0)] = "|"
+            cells[at(value)] = "o"
+            span = f"  predicted {low:.2f}-{high:.2f}" if high else ""
+            lines.append(f"{load:>4} x K {k:<2} [{''.join(cells)}] {value:.2f}{span}")
+    return [*lines, f"{'':>10} 0{'':{width - 2}}{most:.1f} times the verifier alone"]
