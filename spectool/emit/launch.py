@@ -96,7 +96,9 @@ class Launch:
 
     def comments(self) -> list[str]:
         """Return what a reader of the output should know: why each flag is there."""
-        return ["Written by spectool serve --emit; edit the deployment file and write it again.", *self._reasons()]
+        lines = ["Written by spectool serve --emit; edit the deployment file and write it again.", *self._reasons()]
+        # A reason may quote a file; a line break in it would end the comment.
+        return ["".join(char if char.isprintable() else " " for char in line) for line in lines]
 
     def _reasons(self) -> list[str]:
         return [f"{part.argv[0]}: {part.reason}" for part in self.parts[1:] if part.reason != "yours"]

@@ -65,8 +65,13 @@ def _groups(words: list[str]) -> list[list[str]]:
 
 def _quoted(word: str, *, dollars: bool = True) -> str:
     """Quote a word of a command line; outside of one a dollar is just that."""
-    text = "".join(_ESCAPES.get(char, char) if char != "$" or dollars else char for char in word)
+    text = "".join(_escaped(char) if char != "$" or dollars else char for char in word)
     return text if word and re.fullmatch(r"[\w@%+=:,./$-]+", text) else f'"{text}"'
+
+
+def _escaped(char: str) -> str:
+    """Return a sign as systemd reads it back; control signs by their number."""
+    return _ESCAPES.get(char, char if char.isprintable() or ord(char) > 0x7F else f"\\x{ord(char):02x}")
 
 
 def _specifiers(text: str) -> str:

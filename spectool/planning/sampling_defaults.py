@@ -38,11 +38,14 @@ def sampling_flags(defaults: Mapping[str, Any], words: Sequence[str]) -> list[Fl
                 f"{_OVERRIDE} sets {key}, and a server with a drafter refuses every request with it",
                 hint=f"Leave {key} out.",
             )
-    if flags.value_of(words, _WHERE) not in (None, "auto") or not defaults.get("min_p") or "min_p" in own:
+    share = defaults.get("min_p")
+    if isinstance(share, bool) or not isinstance(share, int | float) or share <= 0:
+        return []
+    if flags.value_of(words, _WHERE) not in (None, "auto") or "min_p" in own:
         return []
     reason = (
-        f"the verifier's generation_config.json says min_p {defaults['min_p']}, and a server with a drafter refuses "
-        "every request with it"
+        f"the verifier's generation_config.json says min_p {share}, and a server with a drafter refuses every request "
+        "with it"
     )
     if own:
         raise RefusedError(reason, hint=f"Add it to yours: {_OVERRIDE} '{json.dumps({**own, 'min_p': 0})}'.")

@@ -15,8 +15,11 @@ import yaml
 from command_line import spectool
 
 from spectool.cli.serve import EmitKind
-from spectool.emit.launch import label
+from spectool.emit.launch import Launch, label
+from spectool.emit.shell import script
+from spectool.emit.systemd import unit
 from spectool.emit.write import Kind
+from spectool.planning.command import Flag
 
 SECRETS = {"HF_TOKEN": "secret:hub/token", "VLLM_API_KEY": "secret:vllm/api-key"}
 # Signs that one reader or another takes for its own: variables, specifiers, quotes.
@@ -234,6 +237,19 @@ def test_what_is_not_pinned_is_said(deployment: Any) -> None:
     open_ = spectool("serve", deployment(verifier="spectool/tiny-verifier", gpus=None), "--emit", "sh")
     assert "not pinned" not in pinned.err
     assert "the verifier spectool/tiny-verifier is not pinned" in open_.err
+
+
+def test_a_reason_that_quotes_a_file_stays_a_comment(tmp_path: Path) -> None:
+    flag = Flag(("--seed", "1"), "the file says x\nrm -rf /\u2028\r\x1b[0m")
+    launch = Launch("n", (Flag(("vllm", "serve", "m"), ""), flag), 8000, "image")
+    for text in (script(launch), unit(launch)):
+        assert any(line.startswith("# --seed: the file says x rm -rf /") for line in text.splitlines())
+        assert not any(line.startswith("rm") for line in text.splitlines())
+
+
+def test_systemd_reads_control_signs_back() -> None:
+    launch = Launch("n", (Flag(("vllm", "serve", "a\x07b\nc"), ""),), 8000, "image")
+    assert '"a\\x07b\\nc"' in unit(launch)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ def test_a_refused_default_of_the_verifier_is_taken_back() -> None:
     ("defaults", "given"),
     [
         ({}, []),
+        ({"min_p": "0.1\nrm -rf /"}, []),  # vLLM refuses it itself
+        ({"min_p": True}, []),
         ({"min_p": 0.0, "temperature": 0.6}, []),
         ({"min_p": 0.05}, ["--generation-config", "vllm"]),
         ({"min_p": 0.05}, ["--override-generation-config", '{"min_p": 0}']),
