@@ -22,7 +22,8 @@ def carried_files(source: Checkpoint) -> dict[str, Path]:
     """Return the licence and notice files at the top of a folder or repository by name; of the latter they are fetched.
 
     Raises:
-        SourceError: one cannot be fetched.
+        SourceError: one cannot be fetched, or is a link out of the folder: what lies elsewhere is not the source's to
+            pass on.
 
     """
     names = [name for name in source.side_files if _CARRIED.fullmatch(name) and not name.lower().endswith(_NOT_TEXT)]
@@ -31,11 +32,24 @@ def carried_files(source: Checkpoint) -> dict[str, Path]:
 
 def _here(source: Checkpoint, name: str) -> Path:
     if source.origin is None:
-        return source.root / name
+        return _own(source.root, name)
     from spectool.hub.mirror import mirror_of  # noqa: PLC0415 - imported for a source on the Hub only
     from spectool.hub.reference import Reference  # noqa: PLC0415 - as above
 
     return mirror_of(Reference(source.origin.repo, source.origin.commit)).small(name)
+
+
+def _own(root: Path, name: str) -> Path:
+    path, folder = root / name, root.resolve()
+    real = path.resolve()
+    # The Hub's cache: models--org--name/snapshots/COMMIT/NAME leads to models--org--name/blobs/DIGEST.
+    blobs = folder.parents[1] / "blobs" if folder.parent.name == "snapshots" else folder
+    if not (real.is_relative_to(folder) or real.is_relative_to(blobs)):
+        raise SourceError(
+            f"{path}: is a link that leaves the folder, and would go along with the output",
+            hint="Put the file itself there, or remove the link.",
+        )
+    return path
 
 
 def licence_named(source: Checkpoint) -> str:
