@@ -56,7 +56,7 @@ FAULTS = (
         "SPC005",
         flags=("-sc", '{"rejection_sample_method": "synthetic"}'),
     ),
-    Fault("cache-too-small", "KV cache", "BUD004", flags=("--kv-cache-memory-bytes", "4096")),
+    Fault("drafter-length", "beyond the drafter's own", "SPC004", flags=("-sc", '{"max_model_len": 100000}')),
     Fault("extra-tensor", "does not know", "TEN002", change=with_zeros("layers.0.extra_thing", 8)),
     Fault(
         "mask-hidden-missing",
