@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,6 +26,13 @@ class EngineFacts:
     aux_capable: frozenset[str]
     known_architectures: frozenset[str]
     speculative_config_keys: frozenset[str]
+    draft_classes: Mapping[str, str]
+    """Architectures of drafters, with the module of vLLM's `model_executor/models` that runs each."""
+
+    @property
+    def draft_models(self) -> frozenset[str]:
+        """The model types of drafters that a release has a class of its own for."""
+        return frozenset({"muse_glimmer_assistant"} if "MuseGlimmerAssistantModel" in self.draft_classes else ())
 
     @property
     def title(self) -> str:
@@ -139,4 +146,5 @@ def _load(version: str) -> EngineFacts:
         aux_capable=frozenset(facts["aux_capable"]),
         known_architectures=frozenset(facts["known_architectures"]),
         speculative_config_keys=frozenset(facts["speculative_config_keys"]),
+        draft_classes=facts["draft_classes"],
     )

@@ -64,6 +64,7 @@ def extract(tree: Tree, version: str) -> dict[str, Any]:
         "features": {item["name"]: bool(re.search(item["pattern"], tree.read(item["file"]))) for item in features()},
         "aux_capable": sorted(name for name, class_name in registry.items() if class_name in capable),
         "known_architectures": sorted(registry),
+        "draft_classes": _draft_classes(ast.parse(tree.read(f"{MODELS}registry.py"))),
         "speculative_config_keys": _config_keys(tree.read("config/speculative.py")),
     }
 
@@ -109,6 +110,20 @@ def _registry(module: ast.Module) -> dict[str, str]:
                 if isinstance(last, ast.Constant):
                     entries[str(key.value)] = str(last.value)
     return entries
+
+
+def _draft_classes(module: ast.Module) -> dict[str, str]:
+    """Return the architectures of drafters with the module that runs each."""
+    entries: dict[str, str] = {}
+    for node in module.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            if "_SPECULATIVE_DECODING_MODELS" in names:
+                for key, value in zip(node.value.keys, node.value.values, strict=True):
+                    if isinstance(key, ast.Constant) and isinstance(value, ast.Tuple):
+                        first = value.elts[0]
+                        entries[str(key.value)] = str(first.value) if isinstance(first, ast.Constant) else ""
+    return dict(sorted(entries.items()))
 
 
 def _config_keys(text: str) -> list[str]:

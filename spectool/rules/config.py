@@ -66,9 +66,11 @@ def unreadable_config(context: Context) -> Iterator[Hit]:
     fix="Convert the folder with `spectool convert`, or correct `architectures`.",
     references=("vLLM 0.33 model_executor/models/registry.py", "vLLM 0.33 transformers_utils/configs/eagle.py"),
 )
-def unknown_architecture(context: Context) -> Iterator[Hit]:
-    """Fires when no model class would be found."""
+def unknown_architecture(context: Context) -> Iterator[Hit | Abstain]:
+    """Fires when no model class would be found; abstains where spectool does not know the configuration's class."""
     yield from engine_refuses(context, "CFG004")
+    if context.engine.unknown:
+        yield Abstain(f"{context.engine.unknown}, so how {context.facts.title} runs it")
 
 
 @rule(

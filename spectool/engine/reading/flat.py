@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spectool.engine.facts import EngineFacts
+from spectool.engine.reading.native import from_native
 from spectool.engine.reading.record import EngineRefusedError
 from spectool.formats.lookup import is_int
 
@@ -35,7 +36,7 @@ def flat_config(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
     # HFConfigParser looks at model_type first. With one, a file that also holds a flat copy is read as that copy alone;
     # one that does not is refused below, with the reason.
     flat_copy = "hidden_size" in config and config.get("model_type", "speculators") != "speculators"
-    return _from_native(config) if flat_copy or not is_speculators(config) else _from_speculators(config, facts)
+    return from_native(config, facts) if flat_copy or not is_speculators(config) else _from_speculators(config, facts)
 
 
 def _from_speculators(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
@@ -132,56 +133,3 @@ def _dspark(config: Mapping[str, Any], flat: Flat, facts: EngineFacts) -> None:
     flat["eagle_aux_hidden_state_layer_ids"] = ids
     flat["target_layer_ids"] = [item - 1 for item in ids]
     flat |= {key: config[key] for key in _DSPARK_KEYS if config.get(key) is not None}
-
-
-# transformers 5.19 class defaults that change what a drafter computes.
-_QWEN3 = {
-    "vocab_size": 151936,
-    "hidden_size": 4096,
-    "intermediate_size": 22016,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 32,
-    "head_dim": 128,
-    "hidden_act": "silu",
-    "max_position_embeddings": 32768,
-    "rms_norm_eps": 1e-6,
-    "attention_bias": False,
-    "use_sliding_window": False,
-    "sliding_window": 4096,
-    "max_window_layers": 28,
-}
-_LLAMA = {
-    "vocab_size": 32000,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "hidden_act": "silu",
-    "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-6,
-    "attention_bias": False,
-    "mlp_bias": False,
-}
-# Rope base of a native folder that states none (`PreTrainedConfig.default_theta`); vLLM's own 1000000 comes too late.
-_NATIVE_THETA = 10000.0
-
-
-def _from_native(config: Mapping[str, Any]) -> Flat:
-    kind = config.get("model_type")
-    defaults = {"qwen3": _QWEN3, "llama": _LLAMA}.get(str(kind))
-    if defaults is None:
-        raise EngineRefusedError(
-            "CFG004", f"model_type is {kind!r}; spectool knows vLLM's reading of qwen3 and llama drafters"
-        )
-    flat = {**defaults, **copy.deepcopy(dict(config))}
-    if kind == "qwen3":
-        flat["sliding_window"] = flat["sliding_window"] if flat["use_sliding_window"] else None
-        if flat.get("layer_types") is None and is_int(flat["num_hidden_layers"]):
-            first = flat["max_window_layers"] if flat["sliding_window"] is not None else flat["num_hidden_layers"]
-            flat["layer_types"] = [
-                "sliding_attention" if layer >= first else "full_attention"
-                for layer in range(flat["num_hidden_layers"])
-            ]
-    flat.setdefault("default_theta", _NATIVE_THETA)
-    return flat

@@ -13,9 +13,9 @@ from spectool.drafter.model import ZERO, Confidence, Drafter, Markov, Method, Sl
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading import decoder
 from spectool.engine.reading.common import Request, aux_layers, default_aux_layers, mask_token
-from spectool.engine.reading.flat import flat_config
+from spectool.engine.reading.flat import flat_config, is_speculators
 from spectool.engine.reading.peagle import read_peagle
-from spectool.engine.reading.record import EngineReading, EngineRefusedError, Refusal
+from spectool.engine.reading.record import EngineReading, EngineRefusedError, EngineUnknownError, Refusal
 from spectool.formats.lookup import is_int, lookup
 from spectool.formats.verifier import VerifierView
 
@@ -38,6 +38,8 @@ def read_engine(
         flat = flat_config(view.config, facts)
         read = {"peagle": read_peagle, "dflash": _dflash, "dspark": _dspark}[method]
         drafter = read(Request(view, flat, facts, verifier, _tokens(view, tokens), refusals))
+    except EngineUnknownError as error:
+        return EngineReading(facts.version, None, tuple(refusals), str(error))
     except EngineRefusedError as error:
         return EngineReading(facts.version, None, (*refusals, error.refusal))
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
@@ -55,6 +57,7 @@ def _dflash(request: Request) -> Drafter:
     own = request.flat.get("dflash_config") or {}
     if not request.has("speculators_dflash"):
         raise EngineRefusedError("ENG001", "it has no method dflash")
+    _require_class(request, "dflash")
     if own.get("sample_from_anchor") and request.has("dspark_anchor_flag"):
         message = "DFlash never samples from the anchor slot: model runner V2 raises, V1 ignores the key"
         request.refusals.append(Refusal("SLT001", message))
@@ -65,6 +68,7 @@ def _dspark(request: Request) -> Drafter:
     flat = request.flat
     if not request.has("speculators_dspark"):
         raise EngineRefusedError("ENG001", "it has no method dspark")
+    _require_class(request, "dspark")
     first = flat.get("sample_from_anchor", True)
     drafter = _qwen3_block(request, "dspark", "anchor-first" if first else "bonus-anchor")
     rank = flat.get("markov_rank")
@@ -116,3 +120,27 @@ def _aux_layers(request: Request, method: Method) -> tuple[int, ...] | None:
     if stated is None and first and request.verifier is not None:
         return default_aux_layers(request.verifier)
     return stated
+
+
+def _require_class(request: Request, method: Method) -> None:
+    """Raise unless the release runs a native folder's architecture with the Qwen3 draft class.
+
+    DFlash names are prefixed unless they begin or end with the word (`transformers_utils/configs/eagle.py`); any other
+    DSpark name is taken for DeepSeek-V4's, whose weights no file has (`config/speculative.py`).
+    """
+    if is_speculators(request.view.config) and "model_type" not in request.view.config:
+        return  # the translator names the class
+    names = [str(name) for name in request.flat.get("architectures") or []]
+    name = names[0] if names else ""
+    if method == "dflash":
+        final = name if name.startswith("DFlash") or name.endswith("DFlash") else f"DFlash{name}"
+        if request.facts.draft_classes.get(final) != "qwen3_dflash":
+            raise EngineRefusedError("CFG004", f"architectures {names} becomes {final}, which it does not know")
+        return
+    named = name == "DSparkDraftModel" and request.flat.get("model_type") == "qwen3"
+    if named and request.has("dspark_by_model_type"):
+        return
+    if request.facts.draft_classes.get(name) != "qwen3_dspark":
+        raise EngineRefusedError(
+            "CFG004", f"architectures {names} is taken for DeepSeek-V4's DSpark, whose tensors differ"
+        )

@@ -23,10 +23,19 @@ class EngineRefusedError(Exception):
         self.refusal = Refusal(code, message)
 
 
+class EngineUnknownError(Exception):
+    """Raised inside a reading where spectool does not know what the engine would do; it says what is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineReading:
-    """What vLLM would run. `drafter` is None when it refuses before there is anything to compare."""
+    """What vLLM would run.
+
+    `drafter` is None when it refuses before there is anything to compare, and where what it does is not known:
+    `unknown` then says what is missing.
+    """
 
     version: str
     drafter: Drafter | None
     refusals: tuple[Refusal, ...]
+    unknown: str = ""
