@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME
 # Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
 FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
 
-.PHONY: help demo test check bench field conformance operations evaluation docs pages floors dist facts engine dev clean python
+.PHONY: help demo test check bench field conformance operations evaluation docs pages floors dist gpu facts engine dev clean python
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -54,6 +54,10 @@ dist: dev  ## build wheel and sdist, twice, and hold the two against each other;
 operations: dev  ## serve with vLLM: planted failures, native against converted, kills, two machines (half an hour)
 	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && \
 		SPECTOOL_TEST_ENGINE=$$engine $(VENV) -m pytest tests/engine/operations.py $(PYTEST_ARGS)
+
+gpu: dev  ## compare converted and native drafters on this machine's GPU: make gpu ENGINE=PYTHON
+	@test -n "$(ENGINE)" || { echo "say in which Python vLLM is installed: make gpu ENGINE=/path/to/python" >&2; exit 2; }
+	$(VENV) tests/gpu/compare.py --engine $(ENGINE)
 
 facts: dev  ## read a vLLM release into spectool/data/vllm: make facts VLLM=0.33.0
 	@test -n "$(VLLM)" || { echo "say which release: make facts VLLM=0.33.0" >&2; exit 2; }

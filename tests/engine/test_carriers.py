@@ -13,17 +13,12 @@ from typing import Any
 
 import pytest
 from checkpoints import read_back, write_checkpoint_folder
-from mutations import PAIRS, VERIFIER, Change, both, folder, put, without
+from mutations import MIXED, PAIRS, VERIFIER, Change, both, folder, put, without
 from oracle import Case, Verdict, example_prompts, judge
 
 from spectool import api
 
 LAYER = "transformer_layer_config"
-MIXED = both(
-    put("layer_types", ["sliding_attention", "full_attention"]),
-    put("sliding_window", 8),
-    put("use_sliding_window", True),
-)
 SINKS = b"\x80\x3f\x00\x3f\x00\xbf\x00\x40"  # bf16: 1, 0.5, -0.5, 2
 
 

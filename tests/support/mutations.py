@@ -87,3 +87,11 @@ def with_int64(name: str, values: list[int]) -> Change:
 
 def nothing(config: Config, tensors: Tensors) -> None:
     """Change nothing."""
+
+
+# A DFlash drafter whose layers differ in kind: Speculators `dflash` cannot hold it.
+MIXED = both(
+    put("layer_types", ["sliding_attention", "full_attention"]),
+    put("sliding_window", 8),
+    put("use_sliding_window", True),
+)
