@@ -91,7 +91,7 @@ def plan_conversion(
     else:
         after, _ = run_rules(gather(planned, facts, engine=False), scopes=("trained",))
         _refuse(f"the converted {found.view.name}", after)
-    if output.carrier:
+    if output.carrier or to == "vllm":
         output = replace(output, notes=(*output.notes, _since(output, planned)))
     notes = tuple(finding for finding in (*findings, *after) if finding.severity != "error")
     return ConversionPlan(found, output, facts, name, answers, notes, tuple(unknowns))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from spectool.drafter.model import METHODS, TITLES, Method
 from spectool.formats.provenance import Provenance
 from spectool.report.plain import printable
+from spectool.writers.formats import FORMATS
 
 CARD = "README.md"
 _UNCHANGED = {"keep", "rename", "reshape"}
@@ -119,10 +120,13 @@ def _body(record: Provenance) -> Iterable[str]:
 
 
 def _serving(record: Provenance, tokens: str) -> Iterable[str]:
-    if record.format not in {"speculators", "vllm", "zlab", "deepspec"}:
-        return
     yield "## Serve it"
     yield ""
+    if not record.engine:  # whether vLLM reads this format as trained was not asked
+        made_for = FORMATS[record.format].for_whom if record.format in FORMATS else record.format
+        yield f"Made for {escaped(made_for)}."
+        yield ""
+        return
     config = dict(_SERVED[_served_as(record)], model=record.card or "THIS_FOLDER")
     config["num_speculative_tokens"] = int(tokens) if tokens.isdigit() else tokens
     # The name of the verifier may be a stranger's; quoting and one line keep it an argument.
@@ -131,10 +135,9 @@ def _serving(record: Provenance, tokens: str) -> Iterable[str]:
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", command)), default=0))
     yield f"{fence}sh\n{command}\n{fence}"
     yield ""
-    if record.engine:
-        version = record.engine.removeprefix("vllm==")
-        yield f"By its source, vLLM {escaped(version)} reads this folder as the drafter was trained."
-        yield ""
+    version = record.engine.removeprefix("vllm==")
+    yield f"By its source, vLLM {escaped(version)} reads this folder as the drafter was trained."
+    yield ""
 
 
 def _served_as(record: Provenance) -> str:

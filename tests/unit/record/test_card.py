@@ -85,9 +85,10 @@ def test_p_eagle_is_served_in_parallel(tmp_path: Path) -> None:
     }
 
 
-def test_a_format_vllm_does_not_load_has_no_command(tmp_path: Path) -> None:
+def test_a_format_that_was_not_held_against_vllm_has_no_command(tmp_path: Path) -> None:
     text = (made(tmp_path, example="peagle-native", to="specforge", speculative_tokens=5) / "README.md").read_text()
     assert "vllm serve" not in text
+    assert "Made for SGLang; SpecForge's trainer." in text
 
 
 @pytest.fixture(scope="module")
