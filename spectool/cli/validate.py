@@ -179,7 +179,7 @@ def _repair(
     """
     from spectool.cli.output import stderr
     from spectool.errors import UsageError
-    from spectool.loading import load_drafter, recorded_answers
+    from spectool.loading import RECORD, load_drafter, recorded_answers
     from spectool.upgrade.upgrade import plan_upgrade, write_upgrade
 
     engine = choice if isinstance(choice, str) else choice.facts.version
@@ -195,6 +195,11 @@ def _repair(
     talk = stderr()
     for repair in upgrade.repairs:
         talk.print(f"repaired {repair.code}: {repair.why}", markup=False)
+    if upgrade.repairs and (checkpoint.root / RECORD).is_file():
+        talk.print(
+            f"{RECORD} speaks of the file before the repair and is void now; spectool-upgrades.json says what changed",
+            markup=False,
+        )
     if not upgrade.repairs and not quiet:
         talk.print("nothing to repair", markup=False)
     return settled

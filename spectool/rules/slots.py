@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.formats.lookup import is_int, lookup
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, engine_refuses
 from spectool.rules.registry import Abstain, Hit, rule
@@ -73,6 +74,49 @@ def flag_contradicts(context: Context) -> Iterator[Hit]:
     if _contradicts(context):
         block = context.drafter.block_size
         yield Hit(f"sample_from_anchor is false, so a block of {block} holds {(block or 1) - 1} tokens, not {block}")
+
+
+@rule(
+    "SLT004",
+    "tokens-one-below-the-block",
+    severity="note",
+    methods=("dspark",),
+    summary="Every slot predicts, and the file asks for one token less than the block holds.",
+    why=(
+        "Converters wrote one less than the block, as bonus-anchor drafters need, for anchor-first ones too: a token "
+        "per round is given away. Or the flag is wrong, and the drafts are shifted by a position."
+    ),
+    fix="Ask the publisher: with sample_from_anchor true speculative_tokens may be the block; else the flag is false.",
+    references=("github.com/vllm-project/speculators pull 737",),
+)
+def one_below(context: Context) -> Iterator[Hit]:
+    """Fires for a Speculators file that states the flag and K."""
+    stated = lookup(context.view.config, "speculators_config.proposal_methods.0.speculative_tokens")
+    block = context.drafter.block_size
+    if context.view.config.get("sample_from_anchor") is True and block is not None and stated == block - 1:
+        yield Hit(
+            f"sample_from_anchor is true, a block of {block} holds {block} tokens, and the file asks for {stated}"
+        )
+
+
+@rule(
+    "SLT005",
+    "tokens-beyond-trained-depth",
+    scope="launch",
+    severity="warning",
+    methods=("peagle",),
+    summary="The launch drafts more tokens than the file says were trained.",
+    why="P-EAGLE has no block: vLLM drafts any number of positions, and those beyond the trained depth are guesses.",
+    fix="Lower num_speculative_tokens to the file's.",
+    references=("Speculators 0.9.0 speculators/models/peagle: num_depths",),
+)
+def beyond_depth(context: Context) -> Iterator[Hit]:
+    """Compares the launch's K with the file's."""
+    config, given = context.view.config, context.launched.tokens
+    keys = ("speculators_config.proposal_methods.0.speculative_tokens", "num_depths", "para_depths", "para_num")
+    stated = [value for value in (lookup(config, key) for key in keys) if is_int(value)]
+    if given is not None and stated and given > max(stated):
+        yield Hit(f"num_speculative_tokens {given}, and the drafter was trained for {max(stated)}")
 
 
 def _contradicts(context: Context) -> bool:

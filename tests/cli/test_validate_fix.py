@@ -65,3 +65,11 @@ def test_what_the_conversion_settled_is_not_repaired_away(tmp_path: Path) -> Non
     before = (out / "config.json").read_bytes()
     assert spectool("validate", str(out), "--verifier", str(VERIFIER), "--fix").code == 0
     assert (out / "config.json").read_bytes() == before
+
+
+def test_a_conversion_record_that_the_repair_makes_void_is_named(converted: Path, tmp_path: Path) -> None:
+    broken = folder(converted, tmp_path / "d", put(TOKENS, 8))
+    (broken / "provenance.json").write_bytes((converted / "provenance.json").read_bytes())
+    outcome = spectool("validate", str(broken), "--verifier", str(VERIFIER), "--fix")
+    assert "provenance.json speaks of the file before the repair and is void now" in outcome.err
+    assert "void" not in spectool("validate", str(broken), "--verifier", str(VERIFIER), "--fix").err

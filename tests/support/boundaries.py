@@ -129,6 +129,7 @@ BOUNDARIES = [
     C("SLT002", "dflash", put(K, 8), put(K, 7)),
     C("SLT002", "dspark", put(K, 8), put(K, 7)),
     C("SLT003", "dspark", put("sample_from_anchor", False), both(put("sample_from_anchor", False), put(K, 6))),
+    C("SLT004", "dspark", put(K, 6), put(K, 7)),
     N("TEN001", "dflash", without("norm.weight"), nothing),
     N("TEN002", "dflash", with_zeros("layers.0.self_attn.gate.weight", 4), nothing),
     N("TEN003", "dflash", rows("layers.0.mlp.up_proj.weight", 257), rows("layers.0.mlp.up_proj.weight", 256)),
@@ -147,6 +148,7 @@ BOUNDARIES = [
 # Rules whose faults need more than a config and tensors: the test that shows both sides.
 ELSEWHERE = {
     "CAC001": "tests/unit/rules/test_launch_rules.py::test_drafter_layers_in_several_caches",
+    "SLT005": "tests/unit/rules/test_launch_rules.py::test_more_tokens_than_the_file_was_trained_for",
     "CFG001": "tests/cli/test_validate.py::test_an_unknown_layout_is_a_finding",
     "MSK005": "tests/unit/rules/test_boundaries.py::test_a_mask_embedding_that_is_not_read",
     "HED004": "tests/unit/rules/test_boundaries.py::test_differences_no_config_makes",

@@ -66,6 +66,17 @@ def test_drafter_layers_in_several_caches(tmp_path: Path) -> None:
     assert said == {"mixed": {"CAC001"}, "full": set()}
 
 
+def test_more_tokens_than_the_file_was_trained_for(tmp_path: Path) -> None:
+    plan = api.plan_conversion(
+        str(PAIRS / "peagle-native"), verifier=str(VERIFIER), settings={"speculative_tokens": 5, "verifier": "a/b"}
+    )
+    api.convert(plan, tmp_path / "out")
+    for tokens, expected in ((6, ["SLT005"]), (5, [])):
+        words = ("-sc", f'{{"num_speculative_tokens": {tokens}}}')
+        report = api.validate(str(tmp_path / "out"), verifier=str(VERIFIER), launch=words)
+        assert [finding.code for finding in report.findings] == expected
+
+
 def test_without_flags_nothing_is_said_of_a_launch() -> None:
     report = api.validate(str(PAIRS / "dflash-zlab"), verifier=str(VERIFIER))
     launch = {code for code, rule in rules().items() if rule.scope == "launch"}
