@@ -16,8 +16,8 @@ from spectool.errors import RefusedError, UsageError
 from spectool.loading import (
     hub_id,
 )
-from spectool.rules.registry import Finding, Unknown, rules, run_rules
-from spectool.tensors.quantised import quantised
+from spectool.rules.registry import Finding, Unknown, run_rules
+from spectool.tensors.quantised import quantised, served_by
 
 # What only some verbs need is imported when they are called: `validate` has to be quick.
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def refuse_variants(found: Inspection) -> None:
     method = quantised(found.view)
     if method is not None:
         message = f"{found.view.name}: the weights are quantised ({method}), which spectool does not convert"
-        raise RefusedError(message, hint=rules()["QNT001"].fix, code="QNT001")
+        raise RefusedError(message, hint=served_by(method, found.dialect.file), code="QNT001")
     for variant in found.dialect.file.refuse:
         if matches(variant.when, found.view):
             raise RefusedError(f"{found.view.name}: {variant.why}", hint=variant.instead or None, code=variant.code)

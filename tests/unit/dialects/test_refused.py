@@ -14,11 +14,13 @@ from mutations import PAIRS, VERIFIER, both, folder, put, with_zeros
 
 from spectool import api
 from spectool.conversion import refuse_variants
+from spectool.dialects.catalogue import dialect_named
 from spectool.dialects.detect import candidates, detect
 from spectool.dialects.recognised import recognise, recognised_layouts
 from spectool.dialects.view import View
 from spectool.errors import RefusedError, SourceError
 from spectool.inspection import Inspection
+from spectool.tensors.quantised import served_by
 
 ZLAB, DEEPSPEC = drafters.zlab(Size()), drafters.deepspec(Size())
 
@@ -156,6 +158,20 @@ def test_quantised_weights_are_refused_by_name(method: str, tmp_path: Path) -> N
     report = api.validate(str(source), verifier=str(VERIFIER))
     code = "QNT001" if method == "MLX" else "QNT002"  # settings and tensors disagree in these copies
     assert [item.code for item in report.findings if item.severity == "error"] == [code]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kind", "words"),
+    [
+        ("dflash-zlab", "compressed-tensors", '"method": "dflash", "model": "FOLDER"'),
+        ("dflash-zlab", "MLX", "MLX runs it, vLLM does not"),
+        ("dspark-specforge", "modelopt", "vLLM does not load this layout"),
+        ("dspark-speculators", "fp8", "vllm serve FOLDER (vLLM >= 0.31)"),
+        ("peagle-vllm", "fp8", '"method": "eagle3", "parallel_drafting": true'),
+    ],
+)
+def test_what_serves_a_quantised_drafter(dialect: str, kind: str, words: str) -> None:
+    assert words in served_by(kind, dialect_named(dialect).file)
 
 
 def test_a_null_quantisation_is_none(tmp_path: Path) -> None:
