@@ -17,6 +17,11 @@ from spectool.errors import SourceError
 MAX_SMALL = 32 * 2**20
 """Bytes of a header or of a tensor of whole numbers that a plan fetches at most."""
 
+MAX_ALL_SMALL = 2**27
+"""Bytes that all such fetches of a process move at most: many large headers are no checkpoint but an attack."""
+
+_moved = [0]
+
 Range = tuple[int, int]
 """First byte, and the byte after the last."""
 
@@ -24,8 +29,8 @@ Range = tuple[int, int]
 class Fetcher(Protocol):
     """Where the bytes of one file come from."""
 
-    def fetch(self, ranges: Sequence[Range]) -> None:
-        """Bring ranges here; those that are here cost nothing."""
+    def fetch(self, ranges: Sequence[Range]) -> int:
+        """Bring ranges here, and return how many bytes that moved; those that are here cost nothing."""
 
 
 _fetchers: dict[Path, Fetcher] = {}
@@ -45,7 +50,7 @@ def ensure(path: Path, start: int, nbytes: int, *, limit: int | None = None) -> 
     """Bring a range of a file here.
 
     Raises:
-        SourceError: it cannot be fetched, or has more than `limit` bytes.
+        SourceError: it cannot be fetched, or has more than `limit` bytes; or so have all such ranges together.
 
     """
     fetcher = _fetchers.get(path)
@@ -53,7 +58,14 @@ def ensure(path: Path, start: int, nbytes: int, *, limit: int | None = None) -> 
         return
     if limit is not None and nbytes > limit:
         raise SourceError(f"{path.name}: {nbytes} bytes are wanted to plan with; at most {limit} are fetched for that")
-    fetcher.fetch([(start, start + nbytes)])
+    if limit is None:
+        fetcher.fetch([(start, start + nbytes)])
+        return
+    _moved[0] += fetcher.fetch([(start, start + nbytes)])
+    if _moved[0] > MAX_ALL_SMALL:
+        raise SourceError(
+            f"{path.name}: more than {MAX_ALL_SMALL} bytes of headers were fetched; no plan needs so many"
+        )
 
 
 def prepare(ranges: Iterable[tuple[Path, int, int]]) -> None:

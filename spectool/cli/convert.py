@@ -116,7 +116,7 @@ def command(
     if to_hub is not None:
         from spectool.hub.publish import check_target
 
-        check_target(to_hub, replace=force)
+        check_target(to_hub, private=private, replace=force)
     if not quiet and format is Format.text:
         print_plan(plan, stderr(), brief=True)
     with copying(f"writing {Path(out).name}", quiet=quiet) as progress:

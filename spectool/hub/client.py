@@ -14,7 +14,16 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from spectool.errors import SourceError
-from spectool.hub.errors import BrokenError, as_headers, describe, endpoint, refused, transport_error, unreachable
+from spectool.hub.errors import (
+    BrokenError,
+    as_headers,
+    describe,
+    endpoint,
+    refused,
+    shown_endpoint,
+    transport_error,
+    unreachable,
+)
 from spectool.hub.reference import Reference
 from spectool.hub.repository import MAX_LISTING_BYTES, RemoteFile, Repository, parse_repository
 
@@ -52,7 +61,7 @@ def resolve(ref: Reference) -> Repository:
             raise SourceError(f"{ref.repo}: the Hub's list of files is longer than {MAX_LISTING_BYTES} bytes")
         return bytes(data)
 
-    return parse_repository(ref, _repeated(ref.repo, once), f"the answer of {endpoint()} about {ref.repo}")
+    return parse_repository(ref, _repeated(ref.repo, once), f"the answer of {shown_endpoint()} about {ref.repo}")
 
 
 def read_range(repository: Repository, file: RemoteFile, start: int, stop: int) -> Iterator[bytes]:

@@ -39,7 +39,7 @@ def refused(
 
     """
     code = headers.get("x-error-code", "")
-    page = f"{endpoint()}/{ref.repo}"
+    page = f"{shown_endpoint()}/{ref.repo}"
     what = f"{ref.repo}" if file is None else f"{ref.repo}: {file}"
     if status in {408, 429, 500, 502, 503, 504}:
         return BrokenError(f"the Hub answers with status {status}" + (" (too many requests)" if status == 429 else ""))
@@ -85,11 +85,16 @@ def endpoint() -> str:
     return constants.ENDPOINT
 
 
+def shown_endpoint() -> str:
+    """Return the Hub's address as messages name it."""
+    return f"{urlsplit(endpoint()).scheme or 'https'}://{host()}"
+
+
 def host() -> str:
     """Return the Hub's host as messages name it, without a user name that an address may hold."""
     parts = urlsplit(endpoint())
     try:
-        return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else endpoint()
+        return parts.hostname + (f":{parts.port}" if parts.port else "") if parts.hostname else "HF_ENDPOINT"
     except ValueError:
         return "HF_ENDPOINT"
 

@@ -41,8 +41,8 @@ class Part:
         self._file = file
         self._make()
 
-    def fetch(self, ranges: Sequence[Range]) -> None:
-        """Bring ranges here.
+    def fetch(self, ranges: Sequence[Range]) -> int:
+        """Bring ranges here, and return how many bytes moved.
 
         Raises:
             SourceError: they cannot be fetched or kept, or the complete file is not what the Hub lists.
@@ -50,7 +50,7 @@ class Part:
         """
         have, verified = self._read_record()
         if not without(merged(ranges), have) and (verified or have != [(0, self._file.size)]):
-            return
+            return 0
         with self._locked():
             have, _ = self._read_record()
             missing = without(self._planned(ranges), have)
@@ -60,12 +60,14 @@ class Part:
                     "HF_HUB_OFFLINE forbids the network",
                     hint="Unset HF_HUB_OFFLINE once, or download the repository: hf download " + self._repository.repo,
                 )
-            moving = Moving(f"fetching {self._repository.repo} {self._file.name}", sum(b - a for a, b in missing))
+            total = sum(stop - start for start, stop in missing)
+            moving = Moving(f"fetching {self._repository.repo} {self._file.name}", total)
             for start, stop in missing:
                 self._fetch(start, stop, have, moving)
             moving.ended()
             if have == [(0, self._file.size)]:
                 self._verify()
+        return total
 
     def _planned(self, ranges: Sequence[Range]) -> list[Range]:
         wanted = merged(ranges, GAP_BYTES if len(ranges) > 1 else 0)

@@ -19,6 +19,7 @@ from spectool.errors import OutputError, RefusedError, SourceError, UsageError
 from spectool.hub import cache
 from spectool.hub.errors import LOGIN, describe, endpoint, transport_error
 from spectool.hub.reference import reference
+from spectool.hub.repository import Repository
 from spectool.hub.talk import say
 
 CARD = "README.md"
@@ -88,11 +89,12 @@ def files_of(folder: Path) -> tuple[tuple[str, int], ...]:
         raise OutputError(f"{folder}: cannot be read: {error.strerror or error}") from error
 
 
-def check_target(repo: str, *, replace: bool = False) -> None:
+def check_target(repo: str, *, private: bool = False, replace: bool = False) -> None:
     """Find out before the work whether a publication could succeed.
 
     Raises:
-        OutputError: there is no token, no network, or a model is there already and `replace` is off.
+        OutputError: there is no token, no network, a model is there already and `replace` is off, or the repository is
+            there, public, and `private` is wanted.
 
     """
     from huggingface_hub import get_token  # noqa: PLC0415 - imported where needed: start-up stays quick
@@ -101,7 +103,13 @@ def check_target(repo: str, *, replace: bool = False) -> None:
         raise OutputError(f"{repo}: cannot be published: HF_HUB_OFFLINE is set", hint="Unset it.")
     if not get_token():
         raise OutputError(f"{repo}: cannot be published without a token", hint=LOGIN)
-    names = _present(repo)
+    found = _present(repo)
+    names = sorted(found.files) if found is not None else []
+    if private and found is not None and not found.private:
+        raise OutputError(
+            f"{repo}: exists and is not private",
+            hint="Make it private in its settings first, name another repository, or leave --private out.",
+        )
     if names and not replace and any(name == "config.json" or name.endswith(_WEIGHTS) for name in names):
         raise OutputError(
             f"{repo}: holds a model already",
@@ -115,7 +123,7 @@ def publish(folder: Path, repo: str, *, private: bool = False, replace: bool = F
     Args:
         folder: what `convert` wrote; its README.md, if it has one, is the model card.
         repo: `org/name`; made if it does not exist.
-        private: whether a repository that is made is private. An existing one keeps its visibility.
+        private: whether a repository that is made is private. An existing one has to be.
         replace: whether a model that is there already is replaced, its weights removed.
 
     Raises:
@@ -128,9 +136,12 @@ def publish(folder: Path, repo: str, *, private: bool = False, replace: bool = F
     from spectool import __version__  # noqa: PLC0415 - as above
 
     planned = publication(repo, files_of(folder), private=private)
-    check_target(repo, replace=replace)
+    check_target(repo, private=private, replace=replace)
     new = {name for name, _ in planned.files}
-    stale = [name for name in _present(repo) if name.endswith(_WEIGHTS) and name not in new]
+    there = _present(repo)
+    stale = [
+        name for name in sorted(there.files if there is not None else ()) if name.endswith(_WEIGHTS) and name not in new
+    ]
     total = sum(size or 0 for _, size in planned.files)
     say(f"sending {len(planned.files)} files, {total} bytes, to {planned.repo}")
     api = HfApi(endpoint=endpoint(), library_name="spectool", library_version=__version__)
@@ -148,8 +159,8 @@ def publish(folder: Path, repo: str, *, private: bool = False, replace: bool = F
     return str(done.commit_url)
 
 
-def _present(repo: str) -> list[str]:
-    """Return the files a repository holds now; none where it does not exist."""
+def _present(repo: str) -> Repository | None:
+    """Return what a repository holds now; None where it does not exist."""
     from spectool.hub.client import resolve  # noqa: PLC0415 - as above
     from spectool.hub.errors import NotFoundError  # noqa: PLC0415 - as above
 
@@ -157,9 +168,9 @@ def _present(repo: str) -> list[str]:
     if match is None:
         raise UsageError(f"{repo} is no name of a repository", hint="Write org/name.")
     try:
-        return sorted(resolve(match).files)
+        return resolve(match)
     except NotFoundError:
-        return []
+        return None
     except SourceError as error:
         raise OutputError(error.message, hint=error.hint) from None
 

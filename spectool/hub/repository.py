@@ -37,6 +37,8 @@ class Repository:
     commit: str
     files: Mapping[str, RemoteFile]
     license: str | None = None
+    private: bool | None = None
+    """Whether only some may see it; None where that was not said."""
 
     @property
     def top(self) -> tuple[str, ...]:
@@ -95,7 +97,14 @@ def parse_repository(ref: Reference, data: bytes, source: str) -> Repository:
     files = [_file(entry, source) for entry in siblings]
     card = document.get("cardData")
     name = card.get("license") if isinstance(card, dict) else None
-    return Repository(ref.repo, commit, {file.name: file for file in files}, name if isinstance(name, str) else None)
+    private = document.get("private")
+    return Repository(
+        ref.repo,
+        commit,
+        {file.name: file for file in files},
+        name if isinstance(name, str) else None,
+        private if isinstance(private, bool) else None,
+    )
 
 
 def _file(entry: Any, source: str) -> RemoteFile:

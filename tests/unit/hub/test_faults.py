@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -297,3 +300,33 @@ def test_a_verifier_that_cannot_be_read_says_how_to_go_on(hub: LoopbackHub, pair
 
 def test_a_branch_that_vanishes(hub: LoopbackHub, drafter: str, tmp_path: Path) -> None:
     failed(spectool("inspect", f"{drafter}@gone"), tmp_path / "out", "has no revision gone")
+
+
+def test_many_large_headers_are_too_many(hub: LoopbackHub, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "_moved", [0])
+    monkeypatch.setattr(partial, "MAX_ALL_SMALL", 1000)
+    fails(drafter, "more than 1000 bytes of headers")
+
+
+def test_an_address_with_a_password_is_not_repeated(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://user:hunter2@127.0.0.1:1")
+    with pytest.raises(SourceError) as caught:
+        fetch(drafter)
+    assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_the_program_itself_in_debug_mode(hub: LoopbackHub, drafter: str, root: Path, tmp_path: Path) -> None:
+    """The usual variables, a process of its own, and the client's own log of requests: the token is in none."""
+    variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "own"), "HF_TOKEN": TOKEN, "HF_DEBUG": "1"}
+    variables |= {"HF_HUB_OFFLINE": "0", "HF_HUB_VERBOSITY": "debug", "SPECTOOL_DEBUG": "1", "PYTHONPATH": str(root)}
+    hub.fault("403", WEIGHTS, span=LATER)
+    done = subprocess.run(
+        [sys.executable, "-m", "spectool", "convert", drafter, str(tmp_path / "out"), "--set", "verifier=org/v"],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "forbids access" in done.stderr
+    assert any(carried for _, _, _, carried in hub.requests)
+    assert TOKEN not in done.stdout + done.stderr

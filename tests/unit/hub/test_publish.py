@@ -167,3 +167,13 @@ def test_only_plain_files_are_published(tmp_path: Path) -> None:
         files_of(tmp_path)
     with pytest.raises(OutputError, match="only plain files"):
         publish(tmp_path, "org/new")
+
+
+def test_nothing_private_goes_to_a_public_repository(hub: LoopbackHub, source: Path, tmp_path: Path) -> None:
+    hub.add("org/new", {".gitattributes": b""})
+    outcome = convert(source, tmp_path / "out", "--private")
+    assert outcome.code == 2
+    assert "exists and is not private" in outcome.err
+    assert (hub.created, hub.uploaded, (tmp_path / "out").exists()) == ([], {}, False)
+    hub.repos["org/new"].listing = {"private": True}
+    assert convert(source, tmp_path / "out", "--private").code == 0
