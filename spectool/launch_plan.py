@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spectool.api import Inspection, inspect
 from spectool.checkpoint.folder import INDEX_NAME, read_json
 from spectool.engine.facts import engine_facts
 from spectool.engine.reading.read import read_engine
 from spectool.errors import SourceError, UsageError
 from spectool.formats.lookup import is_int, lookup
+from spectool.inspection import Inspection, inspect
 from spectool.loading import hub_id, open_verifier
 from spectool.planning.budget import Release, planned_releases, release
 from spectool.planning.fit import Subject

@@ -26,7 +26,7 @@ def describe_pair(
         RefusedError: it has findings of severity error, and force is off.
 
     """
-    from spectool.api import describe
+    from spectool.checking import describe  # not api: it imports converting as well
     from spectool.errors import RefusedError
     from spectool.planning.command import take_speculative
 

@@ -212,12 +212,13 @@ def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None, said: 
     """Print the command to stdout; as text, plan and reasons go to stderr, so that stdout can be pasted."""
     import shlex
 
-    from spectool.cli.output import print_json
     from spectool.planning import render
     from spectool.planning.redact import redact_argv
     from spectool.planning.several import machines
 
     if form is Format.json:
+        from spectool.cli.output import print_json
+
         document = render.as_json(parts)
         document["findings"] = list(said)
         if plan is not None and plan.gpus.nodes > 1:

@@ -11,13 +11,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from fake_engine import wait_for
-from mutations import Change, folder, with_zeros, without
+from mutations import Change, folder, with_zeros
 
 from spectool.serving.address import Address, free_port
 from spectool.serving.client import Client
@@ -39,7 +40,7 @@ class Fault:
     pair: str = "dflash-zlab"
     flags: tuple[str, ...] = ()
     change: Change | None = None
-    settings: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
 
 
 FAULTS = (
@@ -58,14 +59,7 @@ FAULTS = (
     ),
     Fault("drafter-length", "beyond the drafter's own", "SPC004", flags=("-sc", '{"max_model_len": 100000}')),
     Fault("extra-tensor", "does not know", "TEN002", change=with_zeros("layers.0.extra_thing", 8)),
-    Fault(
-        "mask-hidden-missing",
-        "mask_hidden",
-        "MSK003",
-        pair="peagle-native",
-        settings=("--set", "speculative_tokens=5"),
-        change=without("mask_hidden"),
-    ),
+    Fault("runner-forced", "no Triton", None, env=(("VLLM_USE_V2_MODEL_RUNNER", "1"),)),
 )
 
 
@@ -111,14 +105,20 @@ class Served:
 def serve(root: Path, pairs: Path, engine_python: Path, tmp_path: Path) -> Iterator[object]:
     running: list[Served] = []
 
-    def start(drafter: Path, *options: str, flags: tuple[str, ...] = FLAGS, dspark: bool = False) -> Served:
+    def start(
+        drafter: Path,
+        *options: str,
+        flags: tuple[str, ...] = FLAGS,
+        dspark: bool = False,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> Served:
         address = Address(port=free_port())
         argv = [sys.executable, "-m", "spectool", "serve", str(drafter), "--verifier", str(pairs / "verifier")]
         argv += ["--engine-python", str(engine_python), *options, "--", *flags]
         argv += ["--host", address.host, "--port", str(address.port)]
         log = tmp_path / f"log-{len(running)}"
         with log.open("wb") as file:
-            process = subprocess.Popen(argv, env=variables(root, dspark=dspark), stderr=file, stdout=file)
+            process = subprocess.Popen(argv, env={**variables(root, dspark=dspark), **env}, stderr=file, stdout=file)
         running.append(Served(process, log, address))
         return running[-1]
 
@@ -138,7 +138,7 @@ def test_the_cause_of_a_failed_start_is_named(serve: object, pairs: Path, tmp_pa
     drafter = pairs / fault.pair
     if fault.change is not None:
         drafter = folder(drafter, tmp_path / "drafter", fault.change)
-    served = serve(drafter, "--force", *fault.settings, flags=(*FLAGS, *fault.flags))
+    served = serve(drafter, "--force", flags=(*FLAGS, *fault.flags), env=dict(fault.env))
     code = served.process.wait(START_SECONDS)
     said = "\n".join(served.said())
     assert code not in (0, None), said
