@@ -6,39 +6,20 @@ drafter is one the format cannot hold.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from spectool.dialects.detect import detect
 from spectool.dialects.heads import MARKOV
 from spectool.dialects.read import read_drafter
-from spectool.dialects.record import Reading
-from spectool.dialects.view import TensorHeader, View
 from spectool.drafter.compare import LABELS, show, side_by_side
 from spectool.drafter.model import TITLES, Drafter
 from spectool.errors import RefusedError, SpectoolError, UsageError
-from spectool.formats.provenance import Provenance
-from spectool.formats.verifier import VerifierView
-from spectool.tensors.columns import order_of, plan_tensors
-from spectool.writers.embedding import NAME as EMBEDDING
-from spectool.writers.embedding import of_verifier, scaled_embedding
 from spectool.writers.formats import FORMATS, SPECULATORS, Format
-from spectool.writers.layout import DTYPES, SHARED, Lack, Layout, Subject
-from spectool.writers.plan import OutputPlan, PlannedTensor, Proof, Restore
+from spectool.writers.layout import DTYPES, Lack, Layout, Subject
+from spectool.writers.plan import OutputPlan
+from spectool.writers.unwrap import Source, Working, place, settle_embedding, unwrap_carrier
 
-_NO_LOGIT = "a Markov head of zeros, which changes no logit"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """What an export starts from: a folder, its reading and its record, and the verifier as far as it is at hand."""
-
-    view: View
-    reading: Reading
-    verifier: VerifierView | None
-    verifier_tensors: Mapping[str, TensorHeader] | None
-    record: Provenance | None
+__all__ = ["LackingError", "Source", "export"]
 
 
 class LackingError(RefusedError):
@@ -47,34 +28,6 @@ class LackingError(RefusedError):
     def __init__(self, message: str, lacks: tuple[Lack, ...]) -> None:
         super().__init__(message)
         self.lacks = lacks
-
-
-class _Working:
-    """The drafter and its tensors while what conversions added is taken off."""
-
-    def __init__(self, source: Source) -> None:
-        drafter = source.reading.drafter
-        tensors, dropped = plan_tensors(source.view, source.reading, order_of(drafter.aux_layers or ()))
-        self.source = source
-        self.drafter = replace(drafter, aux_layers=tuple(sorted(drafter.aux_layers or ())))
-        self.tensors = list(tensors)
-        self.dropped = dict(dropped)
-        self.restore = {name: Restore("computed") for name in dropped}
-        self.proofs: list[Proof] = []
-        self.expected: dict[str, str] = {}
-        self.notes: list[str] = []
-        if drafter.aux_layers != self.drafter.aux_layers:
-            self.notes.append("aux layers are sorted, and fc's column blocks with them: vLLM sorts the ids")
-
-    def drop(self, tensor: PlannedTensor, why: str, restore: Restore) -> None:
-        """Leave a tensor out, with the reason and where it can be had again."""
-        self.tensors.remove(tensor)
-        self.dropped[tensor.source] = why
-        self.restore[tensor.source] = restore
-
-    def named(self, name: str) -> PlannedTensor | None:
-        """Return the tensor of a canonical name."""
-        return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
 
 def export(source: Source, name: str) -> OutputPlan:
@@ -117,16 +70,16 @@ def _holds(source: Source, name: str) -> bool:
 
 
 def _export(source: Source, chosen: Format) -> OutputPlan:
-    working = _Working(source)
-    _unwrap_carrier(working)
+    working = Working(source)
+    unwrap_carrier(working)
     method = working.drafter.method
     if method not in chosen.writers:
         stores = " and ".join(TITLES[item] for item in chosen.writers)
         message = f"{chosen.title} files store {stores}; {source.view.name} is {TITLES[method]}"
         raise LackingError(message, (Lack("method", method),))
-    _settle_embedding(working, chosen)
+    settle_embedding(working, shipped=chosen.name == "vllm")
     layout = chosen.writers[method](_subject(working))
-    lacks, unproved = _place(working, layout)
+    lacks, unproved = place(working, layout)
     _require(chosen, source, [*layout.lacks, *lacks])
     if unproved:
         raise UsageError(
@@ -150,38 +103,7 @@ def _says(lack: Lack) -> str:
     return f"{text} ({lack.why})" if lack.why else text
 
 
-def _unwrap_carrier(working: _Working) -> None:
-    """Take a Markov head of zeros off; without one, DSpark whose slot 0 is given is DFlash."""
-    drafter = working.drafter
-    if not drafter.headless:
-        return
-    for tensor in [item for item in working.tensors if item.name in MARKOV]:
-        working.drop(tensor, _NO_LOGIT, Restore("zeros"))
-    if drafter.method == "dspark":
-        method = drafter.method if drafter.slots == "anchor-first" else "dflash"
-        working.drafter = replace(drafter, method=method, markov=None)
-
-
-def _settle_embedding(working: _Working, chosen: Format) -> None:
-    """Undo a shipped scaled embedding where the format has a factor for it; ship one where vLLM needs it."""
-    record, drafter = working.source.record, working.drafter
-    if chosen.name == "vllm":
-        if drafter.embedding_scale != 1.0:
-            made = scaled_embedding(working.source.view, drafter, working.source.verifier_tensors)
-            working.tensors.append(made)
-            working.drafter = replace(drafter, embedding_scale=1.0)
-        return
-    made_before = next((item for item in record.tensors if item.name == EMBEDDING), None) if record else None
-    tensor = working.named(EMBEDDING)
-    if tensor is None or made_before is None or made_before.origin != "verifier" or drafter.method != "dflash":
-        return
-    working.proofs.append(Proof(tensor.source, sha256=made_before.sha256))
-    why = f"the verifier's embedding times {made_before.scale:g}, which an earlier conversion added"
-    working.drop(tensor, why, Restore("verifier", made_before.source, made_before.scale))
-    working.drafter = replace(drafter, embedding_scale=made_before.scale)
-
-
-def _subject(working: _Working) -> Subject:
+def _subject(working: Working) -> Subject:
     floats = [item.dtype for item in working.tensors if item.dtype in DTYPES]
     source = working.source
     layers = source.verifier.num_hidden_layers if source.verifier else source.reading.verifier_layers
@@ -196,57 +118,7 @@ def _subject(working: _Working) -> Subject:
     )
 
 
-def _place(working: _Working, layout: Layout) -> tuple[list[Lack], list[str]]:
-    """Drop the tensors without a place that are copies of the verifier's, restore those that have one again.
-
-    Returns what the layout lacks, and the tensors that cannot be held against the verifier's for want of its weights.
-    """
-    places, lacks, unproved = re.compile(layout.places), list[Lack](), list[str]()
-    verifier, tensors = working.source.verifier, working.source.verifier_tensors
-    tied = verifier is not None and verifier.tie_word_embeddings
-    size = layout.drafter.dimensions
-    for tensor in list(working.tensors):
-        if places.fullmatch(tensor.name):
-            continue
-        what = f"{tensor.dtype} {list(tensor.shape)}"
-        if tensor.name not in SHARED or size.draft_vocab_size != size.vocab_size:
-            lacks.append(Lack(tensor.name, what, "the layout has no such tensor"))
-            continue
-        if tensors is None:
-            unproved.append(tensor.name)
-            continue
-        theirs = of_verifier(tensor.name, tensors, tied=tied)
-        if theirs is None or tuple(tensors[theirs].shape) != tensor.shape or tensors[theirs].dtype != tensor.dtype:
-            lacks.append(Lack(tensor.name, what, "the layout has no such tensor, and it is not the verifier's"))
-            continue
-        working.proofs.append(Proof(tensor.source, copy_of=theirs))
-        why = f"equal to the verifier's {theirs}; the layout has no place for it"
-        working.drop(tensor, why, Restore("verifier", theirs))
-    _restore(working, places)
-    return lacks, unproved
-
-
-def _restore(working: _Working, places: re.Pattern[str]) -> None:
-    """Put back what an earlier conversion dropped as a copy of the verifier's, where the format has a place for it."""
-    record, tensors = working.source.record, working.source.verifier_tensors
-    for name, item in (record.dropped if record else {}).items():
-        if item.origin != "verifier" or item.scale != 1.0 or name not in SHARED or not places.fullmatch(name):
-            continue
-        if working.named(name) is not None:
-            continue
-        theirs = None if tensors is None else tensors.get(item.source)
-        if theirs is None:
-            working.notes.append(f"{name} was dropped on the way here; --verifier FOLDER with weights restores it")
-            continue
-        planned = PlannedTensor(
-            name, theirs.dtype, tuple(theirs.shape), item.source, "the verifier's", origin="verifier"
-        )
-        working.tensors.append(planned)
-        working.expected[name] = item.sha256 or ""
-        working.notes.append(f"{name} is restored from the verifier's {item.source}")
-
-
-def _planned(working: _Working, layout: Layout, chosen: Format) -> OutputPlan:
+def _planned(working: Working, layout: Layout, chosen: Format) -> OutputPlan:
     view, drafter = working.source.view, layout.drafter
     zeros = {item.name for item in working.tensors if item.name in MARKOV and view.is_zero(item.source)}
     tensors = [*working.tensors, *layout.added]

@@ -83,6 +83,7 @@ WANTED: dict[str, Fixture] = {
     "DFlash, factor on the logits": _own(output_multiplier=0.5),
     "DFlash, attention sinks": ALL["dflash-modelopt"],
     "DFlash, value scale": ALL["dflash-mimo"],
+    "DFlash, a row for the mask token in a file beside the weights": ALL["dflash-mimo-mask"],
     "DFlash, embedding of its own": ALL["dflash-nemotron"],
     "DFlash, aux layer 0 (the embedding)": _tall("embedding", taps=(0, 3, 5)),
     "DFlash, reduced vocabulary": _reduced("dflash-zlab-early"),

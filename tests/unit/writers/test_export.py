@@ -77,8 +77,9 @@ BACK = {
 }
 # Spellings that come back as their dialect's plain one: `layers.0` or `logit_head.` in names.
 RESPELLED = {"dspark-specforge-early"}
-# Without a record, an embedding that was shipped scaled cannot be told from a trained one (test_export_folders.py).
-NEEDS_RECORD = {"dflash-zlab-gemma"}
+# Without a record, an embedding that was shipped scaled cannot be told from a trained one (test_export_folders.py); one
+# with a row of its own for the mask token stays whole, for which MiMo's layout has no place.
+NEEDS_RECORD = {"dflash-zlab-gemma", "dflash-mimo-mask"}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_every_tensor_of_an_export_has_a_source_and_none_is_lost(name: str, name
     item = ALL[name]
     try:
         plan = export(source_of(item), name_of_format)
-    except (LackingError, UsageError):
+    except (RefusedError, UsageError):
         return
     taken = [tensor.source for tensor in plan.tensors if tensor.origin == "source"]
     assert sorted([*taken, *plan.dropped]) == sorted(item.view.tensors)
@@ -116,7 +117,12 @@ def test_every_tensor_of_an_export_has_a_source_and_none_is_lost(name: str, name
 @every
 def test_vllm_reads_its_native_format_as_trained(name: str) -> None:
     item = ALL[name]
-    plan = export(source_of(item), "vllm")
+    source = source_of(item)
+    if held(item, "vllm") == "":
+        with pytest.raises(RefusedError, match=r"reduced vocabulary|no place for mask_embedding"):
+            export(source, "vllm")
+        return
+    plan = export(source, "vllm")
     method = plan.drafter.method
     found = read_engine(plan.view("out"), method, engine_facts(), verifier=item.verifier)
     assert found.refusals == ()
