@@ -116,6 +116,12 @@ def _rotary_dim(keys: Mapping[str, Any], policy: RopePolicy, head_dim: int, reso
     if "rope.partial" in resolver.settings:
         if partial != written:
             resolver.assume("rope", f"{partial:g}", f"--set rope.partial overrides partial_rotary_factor {written:g}")
+    elif policy.policy == "asked" and partial != 1.0:
+        why = (
+            "partial_rotary_factor may be the verifier's, copied, or the width the drafter was trained with; which "
+            "rotary class this trainer uses is not known"
+        )
+        resolver.questions.append(Question("rope.partial", why, ("1", f"{partial:g}")))
     elif policy.policy != "as-written" and partial != 1.0:
         resolver.assume(
             "rope",

@@ -118,10 +118,11 @@ class RopePolicy(_Strict):
     """What the producer's rotary class takes from the file.
 
     `as-written`: all of it. `full-width`: it rotates whole heads whatever partial_rotary_factor says. `base-only`:
-    whole heads by rope_theta alone, any scaling in the file is the verifier's.
+    whole heads by rope_theta alone, any scaling in the file is the verifier's. `asked`: the trainer's rotary class is not
+    known, so a partial_rotary_factor is a question.
     """
 
-    policy: Literal["full-width", "as-written", "base-only"]
+    policy: Literal["full-width", "as-written", "base-only", "asked"]
 
 
 class TensorRule(_Strict):

@@ -192,6 +192,17 @@ def test_the_amplitudes_offered_for_kimi() -> None:
     assert "mscale" not in scaling
 
 
+def test_the_width_of_rope_is_asked_where_the_trainer_is_not_known() -> None:
+    item = ALL["dspark-labelled"]
+    view = replace(item.view, config={**item.view.config, "partial_rotary_factor": 0.5})
+    (question,) = reading(replace(item, view=view)).questions
+    assert (question.key, question.plausible) == ("rope.partial", ("1", "0.5"))
+    assert reading(item).questions == ()  # near miss: nothing partial is written
+    for answer, width in ((1.0, 8), (0.5, 4)):
+        found = reading(replace(item, view=view), **{"rope.partial": answer})
+        assert (found.questions, found.drafter.rope.rotary_dim) == ((), width)
+
+
 def test_muse_needs_its_verifier_for_the_vocabulary() -> None:
     found = read_drafter(ALL["dflash-muse"].view, detect(ALL["dflash-muse"].view))
     assert [question.key for question in found.questions] == ["verifier"]
