@@ -37,14 +37,11 @@ class PlannedTensor:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Something about a source tensor's bytes that has to hold before a byte is written.
-
-    With `copy_of`: they equal those of that tensor of the verifier. With `sha256`: that is their digest.
-    """
+    """What has to hold before a byte is written: a source tensor has the bytes of the verifier's `copy_of`, scaled."""
 
     tensor: str
-    copy_of: str = ""
-    sha256: str = ""
+    copy_of: str
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

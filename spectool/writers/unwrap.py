@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from spectool.dialects.heads import MARKOV
 from spectool.dialects.record import Reading
 from spectool.dialects.view import TensorHeader, View
+from spectool.errors import UsageError
 from spectool.formats.provenance import Provenance
 from spectool.formats.verifier import VerifierView
 from spectool.tensors.columns import order_of, plan_tensors
@@ -84,10 +86,20 @@ def settle_embedding(working: Working, *, shipped: bool) -> None:
     tensor = working.named(EMBEDDING)
     if tensor is None or made_before is None or made_before.origin != "verifier" or drafter.method != "dflash":
         return
-    working.proofs.append(Proof(tensor.source, sha256=made_before.sha256))
-    why = f"the verifier's embedding times {made_before.scale:g}, which an earlier conversion added"
-    working.drop(tensor, why, Restore("verifier", made_before.source, made_before.scale))
-    working.drafter = replace(drafter, embedding_scale=made_before.scale)
+    # A record is a stranger's word: that the tensor is what it says, the verifier's bytes must show.
+    theirs, scale = made_before.source, made_before.scale
+    if working.source.verifier_tensors is None:
+        raise UsageError(
+            f"{working.source.view.name} ships the verifier's embedding times {scale:g}, as its record says; that "
+            "it is, the verifier's weights show",
+            hint="Give --verifier FOLDER with the verifier's weights.",
+        )
+    if theirs not in working.source.verifier_tensors or not (math.isfinite(scale) and scale > 0):
+        return
+    working.proofs.append(Proof(tensor.source, theirs, scale))
+    why = f"the verifier's {theirs} times {scale:g}, which an earlier conversion added"
+    working.drop(tensor, why, Restore("verifier", theirs, scale))
+    working.drafter = replace(drafter, embedding_scale=scale)
 
 
 def place(working: Working, layout: Layout) -> tuple[list[Lack], list[str]]:
@@ -113,7 +125,7 @@ def place(working: Working, layout: Layout) -> tuple[list[Lack], list[str]]:
         if theirs is None or tuple(tensors[theirs].shape) != tensor.shape or tensors[theirs].dtype != tensor.dtype:
             lacks.append(Lack(tensor.name, what, "the layout has no such tensor, and it is not the verifier's"))
             continue
-        working.proofs.append(Proof(tensor.source, copy_of=theirs))
+        working.proofs.append(Proof(tensor.source, theirs))
         why = f"equal to the verifier's {theirs}; the layout has no place for it"
         working.drop(tensor, why, Restore("verifier", theirs))
     _restore(working, places)

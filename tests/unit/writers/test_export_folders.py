@@ -11,7 +11,9 @@ from checkpoints import read_back
 from mutations import PAIRS, VERIFIER, Change, Config, Tensors, both, folder, nothing, put, with_zeros, without
 
 from spectool import api
-from spectool.errors import QuestionError, RefusedError
+from spectool.errors import QuestionError, RefusedError, SourceError, UsageError
+from spectool.formats.provenance import Provenance
+from spectool.record.seal import sealed, spelled
 
 NAMED = {"verifier": "spectool/tiny-verifier"}
 MIXED = both(put("layer_types", ["sliding_attention", "full_attention"]), put("sliding_window", 8))
@@ -168,8 +170,24 @@ def test_a_record_that_does_not_fit_the_embedding_drops_nothing(tmp_path: Path) 
     folder(there, there, edited("embed_tokens.weight", 100_000))
     (there / "config.json").write_bytes(text[0])
     (there / "provenance.json").write_bytes(text[1])
-    with pytest.raises(RefusedError, match="is not what its record says was added"):
+    with pytest.raises(RefusedError, match=r"is not the verifier's model\.embed_tokens\.weight times 11\.3125"):
         convert(there, tmp_path / "back", "zlab", verifier)
+
+
+@pytest.mark.parametrize("scale", [2.0, 0.0, 1e400])
+def test_the_word_of_a_record_is_not_enough(scale: float, tmp_path: Path) -> None:
+    """A made-up record would drop a trained embedding, or scale it otherwise."""
+    verifier = gemma(tmp_path)
+    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier)
+    with pytest.raises(UsageError, match="the verifier's weights show"):
+        api.plan_conversion(str(there), settings=NAMED, to="zlab")
+    document = record(there)
+    embedding = next(item for item in document["tensors"] if item["name"] == "embed_tokens.weight")
+    embedding["scale"] = scale
+    (there / "provenance.json").write_bytes(spelled(sealed(Provenance.model_validate(document))))
+    with pytest.raises((RefusedError, SourceError)):
+        convert(there, tmp_path / "back", "zlab", verifier)
+    assert not (tmp_path / "back").exists()
 
 
 # --- copies of the verifier's
