@@ -118,8 +118,8 @@ class RopePolicy(_Strict):
     """What the producer's rotary class takes from the file.
 
     `as-written`: all of it. `full-width`: it rotates whole heads whatever partial_rotary_factor says. `base-only`:
-    whole heads by rope_theta alone, any scaling in the file is the verifier's. `asked`: the trainer's rotary class is not
-    known, so a partial_rotary_factor is a question.
+    whole heads by rope_theta alone, any scaling in the file is the verifier's. `asked`: the trainer's rotary class is
+    not known, so a partial_rotary_factor is a question.
     """
 
     policy: Literal["full-width", "as-written", "base-only", "asked"]
