@@ -19,14 +19,18 @@ REPOS = ("dflash-zlab", "dspark-deepspec", "peagle-native")
 
 @pytest.mark.parametrize("name", REPOS)
 def test_conversion_equals_that_of_a_folder(name: str, hub: LoopbackHub, pairs: Path, tmp_path: Path) -> None:
-    hub.add_folder(f"org/{name}", pairs / name)
-    hub.add_folder("org/verifier", pairs / "verifier")
+    drafter = hub.add_folder(f"org/{name}", pairs / name)
+    verifier = hub.add_folder("org/verifier", pairs / "verifier")
     answers = ("--set", "speculative_tokens=5") if name == "peagle-native" else ()
     here = ("convert", str(pairs / name), str(tmp_path / "here"), "--verifier", str(pairs / "verifier"), *answers)
     local = spectool(*here, "--set", "verifier=org/verifier")
     remote = spectool("convert", f"org/{name}", str(tmp_path / "there"), "--verifier", "org/verifier", *answers)
     assert (local.code, remote.code, remote.err.count("error")) == (0, 0, 0), remote.err
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+    record = json.loads((tmp_path / "there" / "provenance.json").read_text())
+    for model, commit in (("source", drafter), ("verifier", verifier)):
+        assert record[model]["commit"] == commit
+    assert (record["source"]["repository"], record["verifier"]["repository"]) == (f"org/{name}", "org/verifier")
 
 
 @pytest.mark.parametrize("name", REPOS)
