@@ -32,6 +32,7 @@ READ_SLACK, WRITE_SLACK = 64e6, 4e6
 MEMORY_LIMIT = 150e6
 TIME_LIMIT, TIME_LIMIT_ON_A_NOISY_DISK, NOISE = 1.25, 2.0, 0.10
 HELP_LIMIT = 2.0
+VALIDATE_LIMIT = 3.0
 FOREIGN = ("torch", "vllm", "transformers", "numpy")
 
 # Runs spectool as `python -m` does, and reports on itself when it ends: a parent sees neither a finished process's
@@ -268,6 +269,23 @@ def measure_help(verdict: Verdict) -> None:
     verdict.line("help / imports", f"{ratio:.2f}", f"<= {HELP_LIMIT}", holds=ratio <= HELP_LIMIT)
 
 
+def measure_validate(verdict: Verdict) -> None:
+    """Check a small pair; `serve --dry-run` is meant to stay within the same limit."""
+    print("\nseconds to check a local pair, 7 alternating runs each")
+    pairs = ROOT / "examples" / "pairs"
+    command = ["validate", str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier")]
+    imports = "import typer, pydantic, rich; from pydantic import BaseModel"
+    ours, theirs = alternate(
+        7,
+        lambda: timed([sys.executable, "-m", "spectool", *command]),
+        lambda: timed([sys.executable, "-c", imports]),
+    )
+    print(f"  {'spectool validate':<34}{min(ours):>14.3f}")
+    print(f"  {imports[:34]:<34}{min(theirs):>14.3f}")
+    ratio = min(ours) / min(theirs)
+    verdict.line("validate / imports", f"{ratio:.2f}", f"<= {VALIDATE_LIMIT}", holds=ratio <= VALIDATE_LIMIT)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=6, help="runs of each side (at least 5)")
@@ -282,6 +300,7 @@ def main() -> None:
         print(f"drafter: z-lab DFlash for Qwen3-8B, {LAYERS} layers, {size / 1e9:.3f} GB in one file")
         measure_copy(work / "drafter", work / "verifier", work, max(options.runs, 5), verdict)
         measure_help(verdict)
+        measure_validate(verdict)
     if verdict.failed:
         sys.exit(f"\nfailed: {', '.join(verdict.failed)}")
 

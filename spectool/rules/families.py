@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 
 FAMILIES = (
-    *(
-        "config",
-        "aux_layers",
-        "slots",
-        "mask",
-        "layers",
-        "heads",
-        "quantisation",
-        "tensors",
-        "vocabulary",
-        "verifier",
-        "limits",
-    ),
-    *("weights", "schema_only"),
-    # About a launch: they are part of the list of rules, and run where one is told.
-    *("parallel", "runner", "speculation", "sampling", "budgets", "features"),
+    *("config", "aux_layers", "slots", "mask", "layers", "heads", "quantisation", "tensors", "vocabulary", "verifier"),
+    "limits",
 )
+# Families all of whose rules have one scope: imported only where that scope runs, since `validate` has to be quick.
+OF_SCOPE = {
+    "weights": ("weights",),
+    "launch": ("parallel", "runner", "speculation", "sampling", "budgets", "features"),
+    "file": ("schema_only",),
+}
 
 
-def load() -> None:
-    """Import every family once."""
-    for family in FAMILIES:
+def load(scopes: Iterable[str] = tuple(OF_SCOPE)) -> None:
+    """Import the families whose rules have one of these scopes, once; the common ones always."""
+    for family in (*FAMILIES, *(name for scope in scopes for name in OF_SCOPE.get(scope, ()))):
         import_module(f"spectool.rules.{family}")

@@ -125,9 +125,12 @@ def applicable(
     method: Method, *, scopes: tuple[Scope, ...] = ("trained", "engine"), codes: Collection[str] | None = None
 ) -> list[Rule]:
     """Return the rules that speak about a method, in the order of their codes; `codes` None stands for all of them."""
+    from spectool.rules import families  # noqa: PLC0415 - as above
+
+    families.load(scopes)
     return [
         item
-        for item in rules().values()
+        for _, item in sorted(_RULES.items())
         if item.scope in scopes and method in item.methods and (codes is None or item.code in codes)
     ]
 
