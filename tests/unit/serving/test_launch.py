@@ -116,6 +116,7 @@ def test_an_early_death_is_told_with_its_root_cause(tmp_path: Path) -> None:
             "root cause: ValueError: mask_hidden not found in weights",
             "  meaning: The P-EAGLE drafter lacks the tensor mask_hidden.",
             "  fix: Convert it again from a complete checkpoint: spectool validate names what is missing.",
+            "  before a start: spectool rule MSK003",
         ]
     assert engine.exit_code() == 1
 
