@@ -51,6 +51,18 @@ DUAL = both(
     put("dspark_bonus_anchor", False),
 )
 
+
+def gpt_oss(config: Config, tensors: Tensors) -> None:
+    """As for gpt-oss: biases on all four projections, yarn by the older keys."""
+    config |= {"attention_bias": True, "layer_types": ["full_attention"] * 2, "rope_theta": 10000.0}
+    config["rope_scaling"] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+    config.pop("rope_parameters", None)
+    for name, (_, shape, _) in list(tensors.items()):
+        if name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight")):
+            data = bytes((0, 0x3D, 0, 0xBD)) * (shape[0] // 2)  # bf16: 0.03125, -0.03125
+            tensors[name.replace(".weight", ".bias")] = ("BF16", (shape[0],), data)
+
+
 # name: example, change, method, dialect, runner
 CASES: dict[str, tuple[str, Change, str, str, str]] = {
     "muse": ("dflash-zlab", both(SLIDING, muse), "dflash", "dflash-muse", "v2"),
@@ -59,6 +71,7 @@ CASES: dict[str, tuple[str, Change, str, str, str]] = {
         both(put("block_size", ...), put("dflash_config.block_size", 8), SLIDING),
         *("dflash", "dflash-zlab", "v1"),
     ),
+    "biases and yarn": ("dflash-zlab", gpt_oss, "dflash", "dflash-zlab", "v1"),
     "interleaved": ("dflash-zlab", put("is_neox_style", False), "dflash", "dflash-zlab", "v1"),
     "nemotron": ("dspark-deepspec", NEMOTRON, "dspark", "dspark-nemotron", "v2"),
     "dual": ("dspark-deepspec", DUAL, "dspark", "dspark-dual", "v2"),
