@@ -345,6 +345,7 @@ def _nemo_peagle(config: dict[str, Any], shapes: Shapes) -> None:
     config |= {"mask_token_id": 127, "num_depths": 6, "target_hidden_size": 32, "fc_norm": False, **MIXED}
     rename(shapes, ("midlayer.", "model.layers.0."), *((f"{part}.", f"model.{part}.") for part in ("layers", "fc")))
     rename(shapes, ("norm.", "model.norm."), ("embed_tokens.", "model.embed_tokens."))
+    shapes["mask_hidden"] = (1, 1, *shapes["mask_hidden"][1:])
 
 
 def _nemo_reduced(config: dict[str, Any], shapes: Shapes) -> None:
