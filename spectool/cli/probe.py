@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from spectool.cli.options import Format, OutputFormat, Quiet, Settings, Verifier
 from spectool.cli.serve import CONTEXT_SETTINGS, EnginePython
+
+if TYPE_CHECKING:
+    from spectool.cli.sweep import SweepOptions
 
 __all__ = ["CONTEXT_SETTINGS", "command"]
 
@@ -53,6 +56,24 @@ def command(
         Path | None, typer.Option(help='One prompt a line, or JSON lines with "prompt".', show_default="a dozen")
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens to generate for each prompt.")] = 128,
+    sweep: Annotated[
+        Path | None,
+        typer.Option(
+            "--sweep", metavar="FOLDER", help="Measure K by load with vLLM's bench serve; run again to resume."
+        ),
+    ] = None,
+    sweep_k: Annotated[
+        str | None, typer.Option("--sweep-k", metavar="K,...", help="Drafts to try.", show_default="0, half, all")
+    ] = None,
+    sweep_requests: Annotated[
+        str, typer.Option("--sweep-requests", metavar="N,...", help="Requests at a time.")
+    ] = "1,4,16",
+    acceptance: Annotated[
+        float | None,
+        typer.Option("--acceptance", min=1, metavar="LENGTH", help="Let vLLM act this acceptance length out."),
+    ] = None,
+    max_points: Annotated[int, typer.Option("--max-points", min=1, help="Points of a sweep at most.")] = 24,
+    max_minutes: Annotated[float, typer.Option("--max-minutes", min=0.1, help="Begin no point after.")] = 60,
     force: Annotated[bool, typer.Option("--force", help="Measure a drafter that has errors.")] = False,
     format: OutputFormat = Format.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
@@ -84,9 +105,16 @@ def command(
     for key in read_config_file(extra):
         if f"--{key}" in _REFUSED and key not in ("host", "port"):
             raise UsageError(f"{key} in the --config file cannot be used by a probe: {_REFUSED[f'--{key}']}")
-    texts = read_prompts(prompts) if prompts is not None else default_prompts()
+    swept = _sweep_options(sweep, prompts, sweep_k, sweep_requests, acceptance, max_points, max_minutes, max_tokens)
+    texts = read_prompts(prompts) if prompts is not None and swept is None else default_prompts()
     pair = describe_pair(drafter, verifier, settings, extra, force=force)
     engine = find(engine_python, required=True)
+    if swept is not None and engine is not None:
+        from spectool.cli.sweep import run_sweep, show_profile
+
+        profile = run_sweep(swept, drafter, pair, engine, extra, quiet=quiet)
+        show_profile(profile, swept.folder, engine.version, as_json=format is Format.json)
+        return
     address = Address(port=free_port())
     served = [*extra, "--host", address.host, "--port", str(address.port)]
     with_drafter = [word for part in flags_for(engine, pair, served) for word in part.argv]
@@ -116,6 +144,34 @@ def command(
     else:
         sys.stdout.write(probe_report.as_text(subject, texts, measured) + "\n")
     raise typer.Exit(1 if probe_report.problems(measured) else 0)
+
+
+def _sweep_options(
+    folder: Path | None,
+    prompts: Path | None,
+    ks: str | None,
+    loads: str,
+    acceptance: float | None,
+    most_points: int,
+    minutes: float,
+    max_tokens: int,
+) -> SweepOptions | None:
+    """Return what a sweep is asked to do; None where none is asked for.
+
+    Raises:
+        UsageError: options of a sweep came without it, or it has no prompts.
+
+    """
+    from spectool.cli.sweep import SweepOptions, check_workload
+    from spectool.errors import UsageError
+
+    if folder is None:
+        if acceptance is not None or ks is not None:
+            raise UsageError("--sweep-k and --acceptance go with --sweep FOLDER")
+        return None
+    swept = SweepOptions(folder, prompts, ks, loads, acceptance, most_points, minutes, max_tokens)
+    check_workload(swept)
+    return swept
 
 
 def probe_url(

@@ -10,10 +10,12 @@ import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spectool.cli import profiled
 from spectool.cli.options import Format, OutputFormat, Quiet, Settings, Verifier
 
 if TYPE_CHECKING:
@@ -90,6 +92,9 @@ def command(
         float | None,
         typer.Option("--expect", min=1, metavar="LENGTH", help="The acceptance length the check compares with."),
     ] = None,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", metavar="FILE", help="Serve with the K `probe --sweep` measured best.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Serve a drafter that has errors.")] = False,
     format: OutputFormat = Format.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
@@ -129,7 +134,13 @@ def command(
     pair = describe_pair(wish.drafter, wish.verifier, wish.settings, extra, force=force or (or_plain and runs_here))
     flags_for(None, pair, extra)  # what is wrong with the flags is said before an engine is asked
     # What is emitted runs elsewhere: the engine of this machine has no part in it, unless it is named.
-    engine = find(engine_python, required=not dry_run) if emit is None or engine_python else None
+    engine, extra = profiled.with_profile(
+        find(engine_python, required=not dry_run) if emit is None or engine_python else None,
+        extra,
+        profile,
+        wish,
+        str(pair.method),
+    )
     plan = None
     if wish.gpus is not None:
         plan = plan_for_gpus(engine, pair, wish.gpus, wish.settings, extra, file_keys, wish.release)

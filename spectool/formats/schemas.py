@@ -22,6 +22,7 @@ from spectool.formats.configuration import Configuration
 from spectool.formats.deployment import EXAMPLE, Deployment
 from spectool.formats.dialect import DialectFile
 from spectool.formats.plan_record import PlanRecord
+from spectool.formats.profile import Profile
 from spectool.formats.provenance import Provenance
 from spectool.formats.report_record import ReportRecord
 from spectool.formats.speculators.examples import EXAMPLES
@@ -164,6 +165,12 @@ CATALOGUE: tuple[Published, ...] = (
     ),
     Published(
         "plan", "spectool conversion plan", "What `spectool convert --dry-run --format json` prints.", _of(PlanRecord)
+    ),
+    Published(
+        "profile",
+        "spectool profile",
+        "Speed by K and load on one machine: `spectool probe --sweep` writes it, `spectool serve --profile` reads it.",
+        _of(Profile),
     ),
     Published(
         "report", "spectool validation report", "What `spectool validate --format json` prints.", _of(ReportRecord)
