@@ -82,7 +82,7 @@ def measured_flags(extra: list[str], path: Path, drafter: str, method: str, vers
     try:
         choice = choose(profile, release, own_flags(rest).data_parallel or 1)
     except ValueError as error:
-        raise UsageError(f"{path}: {error}", hint="Measure K = 0 too: spectool probe --sweep does.") from None
+        raise UsageError(f"{path}: {error}", hint="spectool probe --sweep NEW-FOLDER measures it anew.") from None
     for reason in choice.reasons:
         sys.stderr.write(printable(f"profile: {reason}\n"))
     if profile.synthetic_acceptance is not None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from spectool.formats.profile import Profile
 from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule
 
+# Noise of short measurements: beyond it, speed-up over tokens per round is not noise.
+_MARGIN = 1.15
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -34,12 +37,13 @@ def choose(profile: Profile, version: str, copies: int = 1) -> Choice:
     Without a schedule the K whose worst loss against the best of each load is smallest is taken.
 
     Raises:
-        ValueError: no load has both the verifier alone and a drafter.
+        ValueError: no load has both the verifier alone and a drafter, or a speed-up is impossible.
 
     """
     measured = {load: by_k for load, by_k in speedups(profile).items() if len(by_k) > 1}
     if not measured:
         raise ValueError("no load was measured with and without the drafter")
+    _refuse_impossible(profile, measured)
     best = settle(measured)
     shown = ", ".join(f"{measured[load][k]:.2f} x at {load} with K {k}" for load, k in best.items())
     reasons = [f"measured best: {shown}"]
@@ -54,6 +58,22 @@ def choose(profile: Profile, version: str, copies: int = 1) -> Choice:
     if k == 0:
         reasons.append("over all loads the verifier is best served without it")
     return Choice(k, (), tuple(reasons))
+
+
+def _refuse_impossible(profile: Profile, measured: Mapping[int, Mapping[int, float]]) -> None:
+    """Refuse a speed-up above the tokens per round: a round never costs less than a step.
+
+    Raises:
+        ValueError: one does: the machine was not the same for both.
+
+    """
+    for point in profile.points:
+        found = measured.get(point.requests, {}).get(point.k, 0.0)
+        if point.tokens_per_round is not None and found > _MARGIN * point.tokens_per_round:
+            raise ValueError(
+                f"K = {point.k} at {point.requests} requests is {found:.2f} times faster at "
+                f"{point.tokens_per_round:.2f} tokens per round, which cannot be: something else kept the machine busy meanwhile. Measure again"
+            )
 
 
 def _least_regret(measured: Mapping[int, Mapping[int, float]]) -> int:

@@ -69,6 +69,17 @@ def test_without_the_verifier_alone_nothing_can_be_said() -> None:
         choose(profile({(7, 1): 99.0}), "0.33.0")
 
 
+def test_a_speed_up_above_the_tokens_per_round_is_no_measurement() -> None:
+    entries = [
+        {"k": 0, "requests": 1, "tokens_per_second": 8.0, "completed": 4},
+        {"k": 7, "requests": 1, "tokens_per_second": 31.0, "tokens_per_round": 1.77, "completed": 4},
+    ]
+    with pytest.raises(ValueError, match="which cannot be"):
+        choose(profile({}, points=entries), "0.33.0")
+    entries[1]["tokens_per_round"] = 3.875  # exactly as much as the speed-up
+    assert choose(profile({}, points=entries), "0.33.0").k == 7
+
+
 def test_the_plot_marks_points_ranges_and_one() -> None:
     line = plot(profile(FALLING), {(1, 7): (2.0, 2.4)})[1]
     assert line.startswith("   1 x K 7 ")
