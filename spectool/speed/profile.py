@@ -72,7 +72,8 @@ def _refuse_impossible(profile: Profile, measured: Mapping[int, Mapping[int, flo
         if point.tokens_per_round is not None and found > _MARGIN * point.tokens_per_round:
             raise ValueError(
                 f"K = {point.k} at {point.requests} requests is {found:.2f} times faster at "
-                f"{point.tokens_per_round:.2f} tokens per round, which cannot be: something else kept the machine busy meanwhile. Measure again"
+                f"{point.tokens_per_round:.2f} tokens per round, which cannot be: something else kept the "
+                "machine busy meanwhile. Measure again"
             )
 
 
