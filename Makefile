@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME
 # Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
 FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
 
-.PHONY: help demo test check bench field conformance operations evaluation docs pages floors dist gpu facts engine dev clean python
+.PHONY: help demo test check bench field conformance operations sweep evaluation docs pages floors dist gpu facts engine dev clean python
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -41,6 +41,9 @@ floors: python  ## run the tests that need no engine with the oldest release of 
 
 pages: dev  ## look at every report in a real browser; screenshots in build/pages
 	SPECTOOL_PAGES=build/pages $(VENV) -m pytest tests/browser
+
+sweep: dev  ## measure K by load of an example pair in vLLM, and plan with it
+	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && tests/engine/sweep_pair.sh $$engine
 
 evaluation: dev  ## predict published speed-ups without their source; writes the constants and docs/speed.md
 	@cd tests && ../$(VENV) -m evaluation $(EVALUATION_ARGS)
