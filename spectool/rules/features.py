@@ -174,7 +174,7 @@ def cache_dtype(context: Context) -> Iterator[Hit]:
     launch = context.launched
     own = launch.speculative.get("kv_cache_dtype")
     inherited = launch.own.kv_dtype if own is None else own
-    if inherited in _MLA_LAYOUTS:
+    if isinstance(inherited, str) and inherited in _MLA_LAYOUTS:
         yield Hit(f"kv_cache_dtype {inherited} for a drafter of ordinary attention")
 
 

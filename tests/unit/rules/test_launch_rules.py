@@ -136,3 +136,11 @@ def test_the_installed_engine_without_triton_runs_no_dspark() -> None:
         choice = Choice(engine_facts("0.33.0"), "0.33.0", engine)
         report = api.validate(str(PAIRS / "dspark-deepspec"), verifier=str(VERIFIER), engine=choice)
         assert {finding.code for finding in report.findings} == expected
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "null", "true", "1e400", '"x"', "-1", "[[1, {}]]"])
+def test_no_value_of_a_key_is_a_crash(value: str) -> None:
+    keys = engine_facts("0.33.0").speculative_config_keys
+    words = ("-sc", "{" + ", ".join(f'"{key}": {value}' for key in sorted(keys)) + "}")
+    for method in NATIVE:
+        api.validate(str(PAIRS / NATIVE[method]), verifier=str(VERIFIER), launch=words)
