@@ -69,6 +69,13 @@ def main() -> None:
         # The reader of a pipe went away (`| head`); nothing is wrong with the work.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        # What no part below has words for: a folder that may not be searched, a disk that fails under a look.
+        from spectool.errors import CannotRunError
+
+        where = f"{error.filename}: " if error.filename is not None else ""
+        _explain(CannotRunError(f"{where}{error.strerror or error}"))
+        sys.exit(CannotRunError.exit_code)
 
 
 def _explain(error: SpectoolError) -> None:
