@@ -17,7 +17,7 @@ from spectool.loading import (
     hub_id,
 )
 from spectool.rules.registry import Finding, Unknown, run_rules
-from spectool.tensors.quantised import quantised, served_by
+from spectool.tensors.quantised import not_carried, quantised, served_by
 
 # What only some verbs need is imported when they are called: `validate` has to be quick.
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def plan_conversion(
     facts = engine_facts(engine)
     answers = dict(settings or {})
     found = inspect(source, verifier=verifier, settings=answers, dialect=dialect)
-    refuse_variants(found)
+    refuse_variants(found, to)
     found.reading.require_answers()
     findings, unknowns = run_rules(gather(found, facts, engine=False), scopes=("trained",))
     _refuse(found.view.name, findings)
@@ -182,12 +182,16 @@ def origins(plan: ConversionPlan) -> tuple[Origin, Origin]:
     return source, origin_of(plan.verifier_name, commit, config_bytes(root))
 
 
-def refuse_variants(found: Inspection) -> None:
-    """Raise for the variants that a dialect file refuses by name, and for quantised weights."""
+def refuse_variants(found: Inspection, to: str = "speculators") -> None:
+    """Raise for the variants that a dialect file refuses by name, and for quantised weights that cannot be carried."""
     method = quantised(found.view)
     if method is not None:
-        message = f"{found.view.name}: the weights are quantised ({method}), which spectool does not convert"
-        raise RefusedError(message, hint=served_by(method, found.dialect.file), code="QNT001")
+        why = f"no --to {to} holds them" if to != "speculators" else not_carried(found.view, found.dialect.file)
+        if why is not None:
+            message = (
+                f"{found.view.name}: the weights are quantised ({method}), and spectool does not convert them: {why}"
+            )
+            raise RefusedError(message, hint=served_by(method, found.dialect.file), code="QNT001")
     for variant in found.dialect.file.refuse:
         if matches(variant.when, found.view):
             raise RefusedError(f"{found.view.name}: {variant.why}", hint=variant.instead or None, code=variant.code)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, engine_refuses
-from spectool.rules.quantisation import belongs, quantised_modules
+from spectool.rules.quantisation import belongs
 from spectool.rules.registry import Abstain, Hit, rule
+from spectool.tensors.quantised import quantised_modules
 
 _UTILS = "vLLM 0.33 v1/worker/gpu/spec_decode/eagle/eagle3_utils.py"
 
@@ -85,7 +86,7 @@ def fc_width(context: Context) -> Iterator[Hit]:
     """Compares fc's columns with aux layers x width of a hidden state."""
     shape = context.shapes.get("fc.weight", ())
     layers = context.drafter.aux_layers
-    packed = belongs("fc.weight", quantised_modules(context))  # its columns are no values
+    packed = belongs("fc.weight", quantised_modules(context.view))  # its columns are no values
     if len(shape) == 2 and layers is not None and not packed:
         width, target = shape[1], context.drafter.dimensions.target_hidden_size
         if width != len(layers) * target:

@@ -12,17 +12,10 @@ from typing import Any
 
 from spectool.rules.context import Context
 from spectool.rules.registry import Hit, rule
-from spectool.tensors.quantised import quantised
+from spectool.tensors.quantised import SCALED, quantised, quantised_modules, stem, without_scales
 
 _DRAFT = "vLLM 0.33 model_executor/models/utils.py get_draft_quant_config"
 _CONFIG = "vLLM 0.33 transformers_utils/config.py get_config"
-# What stands beside a quantised weight, and names a packed weight has in place of `weight`.
-_BESIDE = re.compile(
-    r"\.(weight_scale(_2|_inv)?|weight_(global_scale|zero_point|shape|g_idx)|(input|output)_(global_)?scale|[kvq]_scale"
-    r"|input_zero_point|qzeros|scales|biases|g_idx)$"
-)
-_PACKED = re.compile(r"\.(weight_packed|qweight)$")
-_PLAIN = {"BF16", "F16", "F32", "F64"}
 # The checkpoint formats among vLLM's QUANTIZATION_METHODS (model_executor/layers/quantization/__init__.py).
 _METHODS = {
     *("awq", "auto_awq", "awq_marlin", "gptq", "auto_gptq", "gptq_marlin", "fp8", "fbgemm_fp8", "fp_quant"),
@@ -42,29 +35,10 @@ def settings_of(context: Context) -> Mapping[str, Any] | None:
     return None
 
 
-def stem(name: str) -> str:
-    """Return a tensor's module: its name without what quantisation makes of `weight`."""
-    return _PACKED.sub("", _BESIDE.sub("", name)).removesuffix(".weight")
-
-
-def companion(name: str) -> bool:
-    """Whether a tensor belongs to a quantised weight: a scale, a zero point, or the packed weight itself."""
-    return bool(_BESIDE.search(name) or _PACKED.search(name))
-
-
 def belongs(name: str, modules: set[str]) -> bool:
     """Whether a tensor, under its canonical name, is of one of these modules, under the file's names."""
     wanted = stem(name)
     return any(module == wanted or module.endswith(f".{wanted}") for module in modules)
-
-
-def quantised_modules(context: Context) -> set[str]:
-    """Return the modules whose weights are quantised on disk, as the file names them."""
-    return {
-        stem(name)
-        for name, item in context.view.tensors.items()
-        if companion(name) or (item.dtype not in _PLAIN and name.endswith(".weight"))
-    }
 
 
 def runs_nowhere(context: Context) -> str | None:
@@ -117,11 +91,17 @@ def settings(context: Context) -> Iterator[Hit]:
     if runs_nowhere(context) is not None:
         return
     found, side = settings_of(context), "hf_quant_config.json" in context.view.side_files
-    modules = quantised_modules(context)
+    modules = quantised_modules(context.view)
     if modules and found is None and not side:
         yield Hit(f"{len(modules)} modules are quantised ({min(modules)}), and there are no settings")
     elif found is not None and not found.get("quant_method") and not found.get("quant_algo"):
         yield Hit("quantization_config names no quant_method (KeyError in vLLM)")
+    elif (
+        found is not None
+        and str(found.get("quant_method")).lower() in SCALED
+        and (alone := without_scales(context.view))
+    ):
+        yield Hit(f"{len(alone)} modules are quantised and have no scale ({alone[0]})")
     elif (found is not None or side) and not modules and context.view.tensors:
         named = (found or {}).get("quant_method") or (found or {}).get("quant_algo") or "hf_quant_config.json"
         yield Hit(f"quantisation {named} is set, and no tensor is quantised")
@@ -142,7 +122,7 @@ def context_projections(context: Context) -> Iterator[Hit]:
     """Looks for quantised q/k/v projections."""
     if "quantised_context" in context.facts.features or runs_nowhere(context) is not None:
         return
-    found = sorted(name for name in quantised_modules(context) if re.search(r"\.(q|k|v|qkv)_proj$", name))
+    found = sorted(name for name in quantised_modules(context.view) if re.search(r"\.(q|k|v|qkv)_proj$", name))
     if found:
         yield Hit(
             f"{found[0]} and {len(found) - 1} more are quantised: {context.facts.title} reads them as plain weights"
@@ -156,11 +136,11 @@ def context_projections(context: Context) -> Iterator[Hit]:
     scope="engine",
     summary="The drafter's weights are quantised.",
     why="Drafts change a little with it; spectool checks names and settings, not what the integers mean.",
-    fix="Nothing to do. `spectool convert` wants the bf16 original.",
+    fix="Nothing to do. `spectool convert` carries such weights as they are, or says why not.",
     references=(_DRAFT,),
 )
 def drafter_quantised(context: Context) -> Iterator[Hit]:
     """Fires for what vLLM runs."""
     method = quantised(context.view)
-    if method is not None and runs_nowhere(context) is None and quantised_modules(context):
-        yield Hit(f"{len(quantised_modules(context))} modules are quantised ({method})")
+    if method is not None and runs_nowhere(context) is None and quantised_modules(context.view):
+        yield Hit(f"{len(quantised_modules(context.view))} modules are quantised ({method})")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from spectool.drafter.inventory import inventory
 from spectool.rules.context import Context
-from spectool.rules.quantisation import belongs, companion, quantised_modules, runs_nowhere, stem
+from spectool.rules.quantisation import belongs, runs_nowhere
 from spectool.rules.registry import Hit, rule
+from spectool.tensors.quantised import companion, quantised_modules, stem, with_weights
 
 _LOADER = "vLLM 0.33 model_executor/model_loader/default_loader.py: draft classes return None, so nothing is checked"
 _SHOWN = 5
@@ -35,7 +36,7 @@ def missing(context: Context) -> Iterator[Hit]:
     if not context.sized or runs_nowhere(context) is not None:
         return
     expected = inventory(context.drafter)
-    packed = quantised_modules(context)
+    packed = with_weights(context.view)
     gone = [name for name, item in expected.items() if not item.optional and name not in context.shapes]
     gone = [name for name in gone if name not in {"mask_hidden", "d2t"}]  # rules MSK003 and VOC002
     gone = [name for name in gone if not belongs(name, packed)]
@@ -88,7 +89,7 @@ def shape(context: Context) -> Iterator[Hit]:
     """Compares shapes; fc and what follows from it are rule AUX004's business."""
     if not context.sized or runs_nowhere(context) is not None:
         return
-    packed = quantised_modules(context)
+    packed = quantised_modules(context.view)
     of_aux = {"fc.weight", "mask_hidden", "input_norm.weight"}
     of_markov = {_MARKOV, "markov_head.markov_w2.weight", "confidence_head.proj.weight"}
     width = (context.shapes.get("fc.weight") or (0,))[-1]

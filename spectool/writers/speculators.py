@@ -7,7 +7,7 @@ differ (`sample_from_anchor`, the confidence flags, `norm_before_residual`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,11 @@ from spectool.drafter.model import ZERO, Drafter, Markov, Method
 from spectool.errors import RefusedError
 from spectool.formats.verifier import VerifierView
 from spectool.tensors.columns import order_of, plan_tensors
+from spectool.tensors.quantised import quantised_modules, stem
 from spectool.writers.carrier import RANK, reasons, zero_head
 from spectool.writers.decoder import transformer_layer
 from spectool.writers.embedding import masked_embedding, scaled_embedding
-from spectool.writers.plan import OutputPlan
+from spectool.writers.plan import OutputPlan, PlannedTensor
 
 SPECULATORS_VERSION = "0.9.0"
 CLASSES = {"peagle": "PEagleDraftModel", "dflash": "DFlashDraftModel", "dspark": "DSparkDraftModel"}
@@ -60,7 +61,8 @@ def write_speculators(
     layer, settled_rope = transformer_layer(ordered, verifier, view)
     layer |= fields.pop("transformer_layer_config", {})
     size = drafter.dimensions
-    floats = [item.dtype for item in tensors if item.dtype in DTYPES]
+    packed = quantised_modules(view)
+    floats = [item.dtype for item in tensors if item.dtype in DTYPES and stem(item.source) not in packed]
     dtype = max(sorted(set(floats)), key=floats.count) if floats else "BF16"
     notes = []
     if drafter.embedding_scale != 1.0:
@@ -87,6 +89,10 @@ def write_speculators(
         "tie_word_embeddings": False,
         "transformer_layer_config": dict(sorted(layer.items())),
     }
+    if packed:
+        _require_as_they_are(tensors, packed, carried, view)
+        config["quantization_config"] = view.config["quantization_config"]
+        notes.append(f"{len(packed)} quantised modules and quantization_config are carried as they are")
     if drafter.aux_layers != ordered.aux_layers:
         notes.append("aux layers are sorted, and fc's column blocks with them: vLLM sorts the ids")
     return OutputPlan(
@@ -115,6 +121,25 @@ def _refuse_inexact(drafter: Drafter, kind: Method, view: View) -> None:
             hint="Serve it with an engine that scales the base logits alone (SGLang).",
             code="EMB001",
         )
+
+
+def _require_as_they_are(
+    tensors: Iterable[PlannedTensor], packed: set[str], carried: Sequence[str], view: View
+) -> None:
+    """Refuse a plan that changes a quantised module, or the class that reads its settings (`tensors.quantised`)."""
+    changed = [item for item in tensors if stem(item.source) in packed and not _as_it_is(item, view)]
+    if changed or carried:
+        what = (
+            f"{changed[0].source} would be renamed or changed"
+            if changed
+            else f"another class would run it: {carried[0]}"
+        )
+        raise RefusedError(f"{view.name}: the weights are quantised, and {what}", code="QNT001")
+
+
+def _as_it_is(item: PlannedTensor, view: View) -> bool:
+    same = (item.name, item.shape) == (item.source, view.tensors[item.source].shape)
+    return same and item.order is None and item.data is None and item.origin == "source" and item.scale == 1.0
 
 
 def _speculators_config(

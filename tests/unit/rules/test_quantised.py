@@ -65,6 +65,16 @@ def test_a_quantised_file_is_complete_or_not(form: str, tmp_path: Path) -> None:
     assert said(tmp_path, both(FORMS[form], short)) == {"QNT004": "note", "TEN003": "error"}
 
 
+def test_scales_without_their_weight_and_weights_without_their_scale(tmp_path: Path) -> None:
+    form = FORMS["compressed-tensors"]
+    assert said(tmp_path, both(form, without("layers.1.mlp.up_proj.weight_packed"))) == {
+        "QNT004": "note",
+        "TEN001": "error",
+    }
+    scales = without("layers.1.mlp.up_proj.weight_scale", "layers.1.mlp.up_proj.weight_global_scale")
+    assert said(tmp_path, both(form, scales)) == {"QNT002": "error", "QNT004": "note"}
+
+
 def test_settings_in_the_side_file(tmp_path: Path) -> None:
     drafter = folder(PAIRS / "dflash-zlab", tmp_path / "d", both(FORMS["modelopt"], put("quantization_config", ...)))
     codes = [item.code for item in api.validate(str(drafter), verifier=str(VERIFIER)).findings]
