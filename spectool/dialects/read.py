@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spectool.dialects.attention import read_attention
@@ -70,20 +71,15 @@ def read_drafter(
         attention_bias="layers.0.self_attn.q_proj.bias" in shapes,
         mlp_bias="layers.0.mlp.gate_proj.bias" in shapes,
         sinks="layers.0.self_attn.attention_sink_bias" in shapes,
-        embedding_scale=embedding_scale(
-            file.read.embedding_scale,
-            resolver,
-            sizes["hidden_size"],
-            sizes["vocab_size"],
-            verifier,
-            shipped="embed_tokens.weight" in shapes,
-        ),
         logit_scale=resolver.number("logit_scale", file.read.logit_scale, 1.0),
         value_scale=resolver.number("value_scale", file.read.value_scale, 1.0),
         markov=markov,
         confidence=confidence,
         max_position_embeddings=decoder.get("max_position_embeddings"),
     )
+    shipped = "embed_tokens.weight" in shapes
+    scale = embedding_scale(file.read.embedding_scale, resolver, drafter, verifier, shipped=shipped)
+    drafter = replace(drafter, embedding_scale=scale)
     verifier_name = resolver.value("verifier", file.read.verifier)
     return Reading(
         drafter=drafter,

@@ -20,7 +20,8 @@ NamedDefault = Literal[
     "from-tensors",  # a head or norm is there where its tensors are
     "vocab-size",  # the draft vocabulary is the whole one
     "verifier",  # the verifier's; a question where it is not known
-    "verifier-family",  # gemma: bf16(sqrt(hidden size)), else 1
+    "verifier-family",  # gemma: bf16(sqrt(hidden size)) times what the file states; others: what it states, or 1
+    "verifier-family-if-published",  # gemma: bf16(sqrt(hidden size)) for a known drafter, a question for others; else 1
     "verifier-family-or-raw",  # gemma: a question between both, since the trainer has two ways; else 1
 ]
 Direction = Literal["causal", "bidirectional"]

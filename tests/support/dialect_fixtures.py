@@ -185,6 +185,7 @@ DFLASH: dict[str, Fixture] = {
         "dflash-zlab",
         zlab("gemma", extra={**MIXED, "final_logit_softcapping": 30.0, "tie_word_embeddings": True}),
         drafters.verifier(SIZE, model_type="gemma4", architectures=["Gemma4ForConditionalGeneration"]),
+        {"embedding_scale": 5.65625},
         verifier_tensors=GEMMA_EMBEDDING,
     ),
     "dflash-zlab-last-layer": Fixture("dflash-zlab", zlab("last", taps=(2, 8)), drafters.verifier(SIZE)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import drafters
@@ -122,11 +123,69 @@ def test_inherited_partial_rotary_is_dropped_and_said() -> None:
     assert trained(view, rope__partial=0.25).drafter.rope == Rope(1e4, 2)
 
 
-def test_gemma_scales_the_embedding_by_a_rounded_root() -> None:
-    size = Size(hidden=5376, heads=32, head_dim=168)
-    scale = trained(drafters.zlab(size), drafters.verifier(size, model_type="gemma4")).drafter.embedding_scale
-    assert scale == 73.5  # sqrt(5376) is 73.32; bfloat16 has 8 bits
-    assert trained(drafters.zlab(size), drafters.verifier(size)).drafter.embedding_scale == 1.0
+# What z-lab published for gemma-4-31B-it, as the catalogue knows it.
+GEMMA_31B = Size(
+    layers=5, hidden=5376, mlp=10752, heads=64, head_dim=128, vocab=262144, draft_vocab=262144,
+    taps=(2, 13, 24, 36, 47, 58), block=16, mask=4, depth=60,
+)  # fmt: skip
+GEMMA = drafters.verifier(GEMMA_31B, model_type="gemma4")
+
+
+def test_a_published_gemma_drafter_has_its_embedding_scaled_by_a_rounded_root() -> None:
+    reading = trained(drafters.zlab(GEMMA_31B), GEMMA)
+    assert reading.drafter.embedding_scale == 73.5  # sqrt(5376) is 73.32; bfloat16 has 8 bits
+    (assumed,) = [item for item in reading.assumptions if item.field == "embedding_scale"]
+    assert "z-lab/gemma-4-31B-it-DFlash" in assumed.why
+    assert "--set embedding_scale=1" in assumed.why
+    assert trained(drafters.zlab(GEMMA_31B), drafters.verifier(GEMMA_31B)).drafter.embedding_scale == 1.0
+
+
+@pytest.mark.parametrize("changed", [{"layers": 6}, {"taps": (2, 13, 24, 36, 47, 59)}, {"block": 8}, {"mask": 5}])
+def test_any_other_gemma_drafter_of_the_layout_is_a_question(changed: dict[str, Any]) -> None:
+    view = drafters.zlab(replace(GEMMA_31B, **changed))
+    (question,) = trained(view, GEMMA).questions
+    assert (question.key, question.plausible) == ("embedding_scale", ("73.5", "1"))
+    assert "SpecForge with the raw rows" in question.why
+    for answer in (73.5, 1.0):
+        settled = trained(view, GEMMA, embedding_scale=answer)
+        assert (settled.questions, settled.drafter.embedding_scale) == ((), answer)
+    stated = View(view.name, {**view.config, "input_embedding_scale": 2.0}, view.tensors)
+    assert (trained(stated, GEMMA).questions, trained(stated, GEMMA).drafter.embedding_scale) == ((), 2.0)
+
+
+def test_a_published_gemma_drafter_alone_asks_for_its_verifier() -> None:
+    (question,) = trained(drafters.zlab(GEMMA_31B)).questions
+    assert "--verifier FOLDER settles it" in question.why
+
+
+def nemo(size: Size, **own: Any) -> View:
+    view = drafters.zlab(size)
+    block = {**view.config["dflash_config"], **own}
+    return View(
+        view.name, {**view.config, "architectures": ["Qwen3DFlashDraftModel"], "dflash_config": block}, view.tensors
+    )
+
+
+def test_nemo_multiplies_what_the_verifier_gives() -> None:
+    plain, gemma = drafters.verifier(Size()), drafters.verifier(Size(), model_type="gemma3_text")
+    for own, verifier, scale in (
+        ({}, plain, 1.0),
+        ({"input_embedding_scale": 3.5}, plain, 3.5),
+        ({}, gemma, 5.65625),
+        ({"input_embedding_scale": 1.0}, gemma, 5.65625),
+    ):
+        reading = trained(nemo(Size(), **own), verifier)
+        assert (reading.questions, reading.drafter.embedding_scale) == ((), scale)
+    # Rounded to bfloat16 twice: no one factor is exact.
+    view = nemo(Size(), input_embedding_scale=3.5)
+    (question,) = trained(view, gemma).questions
+    assert question.plausible == ("19.7969",)
+    assert trained(view, gemma, embedding_scale=19.75).drafter.embedding_scale == 19.75
+
+
+def test_nemo_multiplies_its_logits() -> None:
+    assert trained(nemo(Size(), output_multiplier=0.5)).drafter.logit_scale == 0.5
+    assert trained(nemo(Size())).drafter.logit_scale == 1.0
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def gemma(tmp_path: Path) -> Path:
 
 def test_the_scaled_embedding_disappears_by_its_record(tmp_path: Path) -> None:
     verifier = gemma(tmp_path)
-    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier)
+    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier, embedding_scale=11.3125)
     assert "embed_tokens.weight" in tensors(there)
     back = convert(there, tmp_path / "back", "zlab", verifier)
     assert tensors(back) == tensors(PAIRS / "dflash-zlab")
@@ -148,7 +148,7 @@ def test_the_scaled_embedding_disappears_by_its_record(tmp_path: Path) -> None:
 
 def test_without_the_record_it_is_a_tensor_like_any_other(tmp_path: Path) -> None:
     verifier = gemma(tmp_path)
-    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier)
+    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier, embedding_scale=11.3125)
     (there / "provenance.json").unlink()
     with pytest.raises(RefusedError, match=r"embed_tokens\.weight is not the verifier's model\.embed_tokens\.weight"):
         convert(there, tmp_path / "back", "zlab", verifier)
@@ -165,7 +165,7 @@ def edited(name: str, at: int) -> Change:
 
 def test_a_record_that_does_not_fit_the_embedding_drops_nothing(tmp_path: Path) -> None:
     verifier = gemma(tmp_path)
-    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier)
+    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier, embedding_scale=11.3125)
     text = (there / "config.json").read_bytes(), (there / "provenance.json").read_bytes()
     folder(there, there, edited("embed_tokens.weight", 100_000))
     (there / "config.json").write_bytes(text[0])
@@ -178,7 +178,7 @@ def test_a_record_that_does_not_fit_the_embedding_drops_nothing(tmp_path: Path) 
 def test_the_word_of_a_record_is_not_enough(scale: float, tmp_path: Path) -> None:
     """A made-up record would drop a trained embedding, or scale it otherwise."""
     verifier = gemma(tmp_path)
-    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier)
+    there = convert(PAIRS / "dflash-zlab", tmp_path / "there", verifier=verifier, embedding_scale=11.3125)
     with pytest.raises(UsageError, match="the verifier's weights show"):
         api.plan_conversion(str(there), settings=NAMED, to="zlab")
     document = record(there)

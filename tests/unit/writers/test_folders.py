@@ -78,18 +78,21 @@ def test_a_release_without_the_feature_is_refused(version: str, tmp_path: Path) 
     assert "by their sources vLLM 0.31.0 and later read it so" in plan.output.notes
 
 
+SCALED = {**NAMED, "embedding_scale": 11.3125}  # sqrt(128) = 11.3137 as bf16
+
+
 def gemma(tmp_path: Path, *more: Change) -> Path:
     return folder(VERIFIER, tmp_path / "gemma", both(put("model_type", "gemma3_text"), *more))
 
 
 def test_gemmas_embedding_is_shipped_scaled(tmp_path: Path) -> None:
     verifier = gemma(tmp_path)
-    plan = api.plan_conversion(str(PAIRS / "dflash-zlab"), verifier=str(verifier), settings=NAMED)
+    plan = api.plan_conversion(str(PAIRS / "dflash-zlab"), verifier=str(verifier), settings=SCALED)
     api.convert(plan, tmp_path / "out")
     _, shape, found = read_back(tmp_path / "out" / "model.safetensors")["embed_tokens.weight"]
     _, _, before = read_back(VERIFIER / "model.safetensors")["model.embed_tokens.weight"]
     assert shape == (512, 128)
-    scale = 11.3125  # sqrt(128) = 11.3137 as bf16
+    scale = 11.3125
     for place in range(0, 4096, 2):
         (old,) = struct.unpack("<f", b"\0\0" + before[place : place + 2])
         (new,) = struct.unpack("<f", b"\0\0" + found[place : place + 2])
@@ -100,7 +103,7 @@ def test_gemmas_embedding_is_shipped_scaled(tmp_path: Path) -> None:
 def test_gemmas_embedding_needs_its_weights(tmp_path: Path) -> None:
     verifier = gemma(tmp_path, without("model.embed_tokens.weight"))
     with pytest.raises(RefusedError, match="VER004"):
-        api.plan_conversion(str(PAIRS / "dflash-zlab"), verifier=str(verifier), settings=NAMED)
+        api.plan_conversion(str(PAIRS / "dflash-zlab"), verifier=str(verifier), settings=SCALED)
     (verifier / "model.safetensors").unlink()
     with pytest.raises(UsageError, match="has to be shipped"):
-        api.plan_conversion(str(PAIRS / "dflash-zlab"), verifier=str(verifier), settings=NAMED)
+        api.plan_conversion(str(PAIRS / "dflash-zlab"), verifier=str(verifier), settings=SCALED)

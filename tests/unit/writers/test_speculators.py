@@ -164,7 +164,7 @@ def test_a_scaled_embedding_is_shipped(name: str) -> None:
     view, verifier = drafters.zlab(GEMMA), drafters.verifier(GEMMA, model_type="gemma4_text")
     plan = write_speculators(
         view,
-        trained(view, verifier),
+        trained(view, verifier, embedding_scale=5.65625),
         verifier=verifier,
         verifier_name="org/verifier",
         verifier_tensors=gemma_embedding(name),
@@ -176,7 +176,7 @@ def test_a_scaled_embedding_is_shipped(name: str) -> None:
 
 def test_a_scaled_embedding_needs_the_verifiers_weights() -> None:
     view, verifier = drafters.zlab(GEMMA), drafters.verifier(GEMMA, model_type="gemma4_text")
-    reading = trained(view, verifier)
+    reading = trained(view, verifier, embedding_scale=5.65625)
     with pytest.raises(UsageError, match=r"times 5\.65625"):
         write_speculators(view, reading, verifier=verifier, verifier_name="v")
     for tensors in (
