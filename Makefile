@@ -39,6 +39,9 @@ floors: python  ## run the tests that need no engine with the oldest release of 
 	@oldest=$$($(PYTHON) tests/support/environments.py floors) && \
 		$$oldest -m pytest tests/unit tests/cli tests/property -p no:cacheprovider $(PYTEST_ARGS)
 
+faults: dev  ## let every call to the system fail in every way, and feed spectool hostile files
+	SPECTOOL_FAULTS=all $(VENV) -m pytest tests/faults tests/unit/hub/test_faults.py tests/unit/serving/test_remote.py
+
 pages: dev  ## look at every report in a real browser; screenshots in build/pages
 	SPECTOOL_PAGES=build/pages $(VENV) -m pytest tests/browser
 

@@ -19,6 +19,8 @@ from typing import Self
 from spectool.checkpoint.libc import exchange
 from spectool.errors import OutputError
 
+_ATTEMPTS = 100  # each lost to another run that cleans up, in the moment between two calls
+
 
 class Staging:
     """The hidden folder. Use it as a context: leaving it without `publish` removes it.
@@ -132,16 +134,18 @@ def check_out(out: Path, *, overwrite: bool) -> None:
 
 def _make_locked(out: Path) -> tuple[Path, int]:
     """Make a staging folder and lock it; returns the path and the descriptor that holds the lock."""
-    while True:
+    for _ in range(_ATTEMPTS):
         path = out.with_name(f".{out.name}.spectool-partial-{secrets.token_hex(4)}")
-        with suppress(FileExistsError, FileNotFoundError):
+        with suppress(FileExistsError):
             # Not mkdtemp: its 0700 would stay on the output. mkdir leaves the mode to the umask.
             path.mkdir()
-            fd = _open_folder(path)
-            # Between mkdir and lock, another run's clean-up may have taken the folder for a leftover.
-            if _lock(fd) is not False and path.exists():
-                return path, fd
-            os.close(fd)
+            # Between mkdir and lock, another run's clean-up may take the folder for a leftover.
+            with suppress(FileNotFoundError):
+                fd = _open_folder(path)
+                if _lock(fd) is not False and path.exists():
+                    return path, fd
+                os.close(fd)
+    raise OutputError(f"{out.parent}: no folder made here stays", hint="Is something removing new folders?")
 
 
 def _lock(fd: int) -> bool | None:

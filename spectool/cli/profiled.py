@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectool.errors import RefusedError, SourceError, UsageError
+from spectool.report.plain import tell
 
 if TYPE_CHECKING:
     from spectool.cli.wish import Wish
@@ -86,7 +87,7 @@ def measured_flags(extra: list[str], path: Path, drafter: str, method: str, vers
     for reason in choice.reasons:
         sys.stderr.write(printable(f"profile: {reason}\n"))
     if profile.synthetic_acceptance is not None:
-        sys.stderr.write(f"profile: for an acted acceptance length of {profile.synthetic_acceptance:g}\n")
+        tell(f"profile: for an acted acceptance length of {profile.synthetic_acceptance:g}")
     if choice.k == 0:
         raise RefusedError(
             "measured on this machine, the drafter makes the verifier slower",

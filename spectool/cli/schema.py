@@ -92,9 +92,7 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Check files: structure, and every rule that needs no weights. Configs of other models are passed over."""
-    import sys
-
-    from spectool.cli.output import print_json, stderr
+    from spectool.cli.output import print_json, print_text, stderr
     from spectool.schema_check.check import check_files
     from spectool.schema_check.report import check_json, lines_of, summary
 
@@ -108,7 +106,7 @@ def check(
         elif result.status == "passed over" and verbose:
             talk.print(f"{result.file}: passed over, {result.why}", markup=False)
         elif format is Format.text:
-            sys.stdout.write("".join(f"{line}\n" for line in lines_of(result)))
+            print_text("".join(f"{line}\n" for line in lines_of(result)))
     if format is Format.json:
         print_json(check_json(results))
     if not quiet:

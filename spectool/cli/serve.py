@@ -17,6 +17,7 @@ import typer
 
 from spectool.cli import profiled
 from spectool.cli.options import Format, OutputFormat, Quiet, Settings, Verifier
+from spectool.report.plain import tell
 
 if TYPE_CHECKING:
     from spectool.cli.wish import Wish
@@ -216,7 +217,7 @@ def hand_over(
     )
     sys.stdout.write(text)
     for note in [*notes, *(plan.notes if plan is not None else ())]:
-        sys.stderr.write(f"note: {note}\n")
+        tell(f"note: {note}")
 
 
 def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None, said: Sequence[str] = ()) -> None:

@@ -33,7 +33,12 @@ def parse_yaml(text: str, name: str) -> tuple[Any, dict[Path, int]]:
     if len(text) > MAX_CHARACTERS:
         raise SourceError(f"{name} has more than {MAX_CHARACTERS} characters")
     try:
+        depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            # At once: the parser's own work grows with the square of the depth.
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise SourceError(f"{name}: nested too deeply")
             anchor = getattr(event, "anchor", None)
             if anchor is not None:
                 mark = event.start_mark

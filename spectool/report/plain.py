@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 # Control characters, the marks that turn the direction of writing, and halves of surrogate pairs (a file name that is
 # no UTF-8 has them), which no stream can encode.
@@ -17,3 +18,8 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """Do the same to a JSON document, whose meaning stays: such characters stand inside its strings only."""
     return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def tell(line: str) -> None:
+    """Print one line of talk to standard error, whatever is quoted in it made harmless."""
+    sys.stderr.write(printable(line) + "\n")
