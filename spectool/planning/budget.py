@@ -45,18 +45,29 @@ class Budget:
     """A launch's budgets.
 
     `batched_tokens` and `sequences` are vLLM's flags; `lookahead` the KV slots a request reserves beyond what is
-    computed; `per_request` the tokens one decoding request takes of a step, drafting included.
+    computed; `per_request` the tokens one decoding request takes of a step, `drafting` of them for its next drafts.
     """
 
     batched_tokens: int
     sequences: int
     lookahead: int
     per_request: int
+    drafting: int
 
     @property
     def wanted(self) -> int:
         """Batch tokens with which all sequences can decode in one step."""
         return self.sequences * max(self.per_request, self.lookahead)
+
+    @property
+    def drafted(self) -> int:
+        """Tokens drafted per round (K)."""
+        return self.per_request - 1 - self.drafting
+
+    @property
+    def verified(self) -> int:
+        """How many of them one step can hold, of a request that has it to itself (vLLM's scheduler cuts the rest)."""
+        return min(self.drafted, self.batched_tokens - self.drafting - 1)
 
 
 @cache
@@ -126,7 +137,8 @@ def plan_budget(
     """
     default_tokens, default_sequences = facts.batch_defaults(gpu)
     factor, constant = facts.slots[method]
-    per_request = 1 + k + factor * k + constant
+    drafting = factor * k + constant
+    per_request = 1 + k + drafting
     ahead = lookahead(method, k, slots)
     if sequences is None:
         sequences = default_sequences
@@ -135,18 +147,23 @@ def plan_budget(
     if batched_tokens is None:
         wanted = max(default_tokens, floor, sequences * max(per_request, ahead))
         batched_tokens = -(-wanted // _STEP) * _STEP
-    return Budget(batched_tokens, sequences, ahead, per_request)
+    return Budget(batched_tokens, sequences, ahead, per_request, drafting)
 
 
 def budget_faults(budget: Budget, facts: Release, method: Method) -> list[str]:
-    """Return what vLLM refuses in these budgets."""
+    """Return what vLLM refuses in these budgets, and budgets with which it starts and verifies no draft."""
     faults = []
     tokens, sequences = budget.batched_tokens, budget.sequences
     if tokens < sequences:
         faults.append(f"max_num_batched_tokens {tokens} is below max_num_seqs {sequences}, which vLLM refuses")
-    least = budget.lookahead if facts.caps_running else budget.per_request - 1
+    least = budget.lookahead if facts.caps_running else budget.drafting
     if tokens <= least:
         faults.append(f"max_num_batched_tokens {tokens} leaves no room to draft: {method} needs more than {least}")
+    elif budget.verified < 1:
+        faults.append(
+            f"max_num_batched_tokens {tokens} leaves no room to verify a draft: vLLM starts and does not speculate; "
+            f"all {budget.drafted} drafted tokens of a request need {budget.per_request}"
+        )
     return faults
 
 
@@ -158,6 +175,11 @@ def budget_notes(budget: Budget, facts: Release, method: Method) -> list[str]:
         notes.append(
             f"vLLM will run only {tokens // budget.lookahead} of {sequences} requests at a time: {method} drafts with "
             f"{budget.lookahead} tokens per request out of max_num_batched_tokens {tokens}"
+        )
+    elif 0 < budget.verified < budget.drafted:
+        notes.append(
+            f"only {budget.verified} of {budget.drafted} drafted tokens fit into a step: a request takes "
+            f"{budget.per_request}, and max_num_batched_tokens is {tokens}"
         )
     elif tokens < budget.wanted:
         notes.append(

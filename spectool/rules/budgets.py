@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _VLLM = "vLLM 0.33 config/vllm.py _set_max_num_scheduled_tokens"
 _SCHEDULER = "vLLM 0.33 config/scheduler.py verify_max_model_len"
+_STEPS = "vLLM 0.32 v1/core/sched/scheduler.py schedule"
 
 
 def _budget(context: Context) -> tuple[Budget, Release] | str:
@@ -49,9 +50,14 @@ def _budget(context: Context) -> tuple[Budget, Release] | str:
     "budget-too-small",
     scope="launch",
     summary="max_num_batched_tokens is too small for what the launch wants to do in one step.",
-    why="vLLM refuses it at start.",
+    why="vLLM refuses it at start, or starts and verifies no draft.",
     fix="Raise --max-num-batched-tokens, or lower --max-num-seqs or K.",
-    references=(_VLLM, _SCHEDULER, "spectool/data/planning/engine.json"),
+    references=(
+        _VLLM,
+        _SCHEDULER,
+        "vLLM 0.32 v1/core/sched/scheduler.py schedule",
+        "spectool/data/planning/engine.json",
+    ),
 )
 def too_small(context: Context) -> Iterator[Hit | Abstain]:
     """Asks the planner; adds what adapters, unchunked prefill and multimodal input want."""

@@ -49,7 +49,12 @@ FAULTS = (
     Fault("unknown-flag", "does not know a flag", None, flags=("--no-such-flag",)),
     Fault("unknown-key", "does not know a key", "SPC001", flags=("-sc", '{"no_such_key": 1}')),
     Fault("heads-do-not-divide", "does not divide", "PAR001", flags=("--tensor-parallel-size", "3")),
-    Fault("no-room-to-draft", "leaves no room", "BUD001", flags=("--max-num-batched-tokens", "8")),
+    Fault(
+        "no-room-to-draft",
+        "leaves no room",
+        "BUD001",
+        flags=("--max-num-batched-tokens", "7", "--max-num-seqs", "4"),
+    ),
     Fault("draft-ranks", "neither 1 nor", "PAR002", flags=("-sc", '{"draft_tensor_parallel_size": 3}')),
     Fault(
         "synthetic-without-rates",

@@ -78,6 +78,24 @@ def test_what_vllm_refuses() -> None:
     assert "no room to draft" in faults(8, 1)[0]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "fault", "note"),
+    [
+        (7, "no room to draft: dflash needs more than 7", None),
+        (8, "starts and does not speculate", None),  # as seen with 0.32
+        (9, None, "only 1 of 7 drafted tokens fit into a step"),
+        (14, None, "only 6 of 7 drafted tokens fit into a step"),
+        (15, None, "only 1 of 4 requests can decode in one step"),
+    ],
+)
+def test_032_cuts_drafts_that_do_not_fit(tokens: int, fault: str | None, note: str | None) -> None:
+    budget = plan_budget(OLD, A100, "dflash", 7, "bonus-anchor", sequences=4, batched_tokens=tokens)
+    faults, notes = budget_faults(budget, OLD, "dflash"), budget_notes(budget, OLD, "dflash")
+    assert [fault in item for item in faults] == [True] if fault is not None else faults == []
+    if note:
+        assert [note in item for item in notes] == [True]
+
+
 def test_what_runs_but_costs() -> None:
     budget = plan_budget(NEW, gpu_named("h100-80gb"), "dflash", 15, "bonus-anchor", sequences=1024, batched_tokens=8192)
     assert "only 512 of 1024 requests at a time" in budget_notes(budget, NEW, "dflash")[0]
