@@ -97,6 +97,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert spectool(*command, "--set", "verifier=spectool/tiny-verifier").code == 0
     config = json.loads((folder / "drafter" / "config.json").read_text(encoding="utf-8"))
     config["sliding_window_non_causal"] = False
+    del config["transformer_layer_config"]["is_causal"]
     (folder / "drafter" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "drafter" / "provenance.json").unlink()
     return folder
