@@ -22,6 +22,8 @@ _EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Timeou
 # One of pydantic's: "  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=1, input_type=int]",
 # below the line that names the key.
 _DETAIL = re.compile(r"^\s{2}(?!Value error, )\S.*\[type=\w+, input_value=")
+# Which of vLLM's configurations pydantic checked: the lines below hold for it.
+_CHECKED = re.compile(r"validation errors? for (\w+)")
 # Said by processes that only noticed another one's death.
 _ECHO = re.compile(
     r"Engine core initialization failed|initialization failed due to an exception|EngineDeadError"
@@ -72,6 +74,7 @@ class RootCauseFinder:
         self._weak: RootCause | None = None
         self._unknown: RootCause | None = None
         self._before = ""
+        self._checked = ""
         self.engine_died = False
 
     def feed(self, line: str) -> None:
@@ -81,13 +84,16 @@ class RootCauseFinder:
             return
         text, before = message_of(line), self._before
         self._before = text or ""
+        if text is not None and (checked := _CHECKED.search(text)):
+            self._checked = f"{checked[1]}: "
         if text is None or _ECHO.search(text):
             return
         detail = _DETAIL.match(text) is not None
         if detail and before and not _ECHO.search(before):
             text = f"{before.strip()}: {text.strip()}"
+        where = self._checked if detail or text.startswith("  Value error, ") else ""
         for entry in known_errors():
-            if entry.pattern.search(text):
+            if entry.pattern.search(where + text):
                 cause = RootCause(text.strip(), entry.cause, entry.fix, entry.rule)
                 if not entry.weak:
                     self._known = cause

