@@ -26,12 +26,20 @@ MOST_WIDTH: Mapping[Kind, float] = {"dense": 1.6, "moe": 2.0}
 
 @dataclass(frozen=True)
 class Evidence:
-    """`half`: half width of the 80 % range in logarithms, by kind; `cells`: the largest load seen, where predicted."""
+    """What was learned, and how well it held.
+
+    `half`: half width of the 80 % range in logarithms, by kind; `cells`: the largest load seen, where predicted.
+    `held` and `held_abroad`: the share of measured values in the range, by kind, where their table or their whole
+    publication was left out; None where nothing was predicted then.
+    """
 
     constants: Constants
     half: Mapping[Kind, float]
     cells: Mapping[Cell, float]
-    sources: int
+    tables: int
+    publications: int
+    held: Mapping[Kind, float | None]
+    held_abroad: Mapping[Kind, float | None]
 
     def load_of(self, requests: float) -> Load:
         """Return the load so many requests are."""
@@ -46,5 +54,8 @@ def evidence() -> Evidence:
         constants=Constants(**document["constants"]),
         half=document["half_width"],
         cells={(cell["kind"], cell["load"]): cell["most_requests"] for cell in document["predicted"]},
-        sources=document["sources"],
+        tables=document["tables"],
+        publications=document["publications"],
+        held=document["held"]["tables"],
+        held_abroad=document["held"]["publications"],
     )

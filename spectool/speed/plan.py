@@ -72,7 +72,7 @@ def speed_plan(
     found = tokens or published(names, workload, k)
     limit = min(most_requests(case.kind), most or most_requests(case.kind))
     loads = [load for load in LOADS if load <= limit]
-    basis = [f"cost model fitted to {evidence().sources} sources (docs/speed.md), requests of {case.context:g} tokens"]
+    basis = list(_model_basis(case))
     if found is None or found.k < k:
         rows = tuple(Row(load, case.pays_from(load, k)) for load in loads)
         return SpeedPlan(tuple(basis), rows, "nobody published tokens per round of this drafter at its K", ())
@@ -94,6 +94,18 @@ def speed_plan(
     if adaptive is None:
         advice.append('adaptive verification may choose K: --speculative-config {"enable_adaptive_verification": true}')
     return SpeedPlan(tuple(basis), rows, None, tuple(advice), steps)
+
+
+def _model_basis(case: Case) -> tuple[str, str]:
+    """Say what the cost model rests on, and how far it was tested: across tables, not across publications."""
+    known = evidence()
+    kind = {"dense": "dense verifiers", "moe": "mixtures of experts"}[case.kind]
+    held, abroad = known.held[case.kind], known.held_abroad[case.kind]
+    tested = "" if held is None else f": of values of {kind}, {held:.0%} lay in it with their table left out"
+    if abroad is not None and tested:
+        tested += f", {abroad:.0%} with their whole publication"
+    fitted = f"cost model fitted to {known.tables} tables of {known.publications} publications (docs/speed.md)"
+    return f"{fitted}, requests of {case.context:g} tokens", f"tested across tables, not across publications{tested}"
 
 
 def _row(case: Case, tokens: Tokens, load: int, k: int) -> Row:

@@ -74,10 +74,10 @@ def _larger_pays() -> list[str]:
         "|---|---|---|---|---|",
     ]
     for group in ("redhat_qwen3-8b", "redhat_qwen3-30b", "redhat_gemma31b"):
-        large, small = _curve(group), _curve(f"{group}_eagle3")
+        larger, serial = _curve(group), _curve(f"{group}_eagle3")
         first = next(item for item in raw() if item["group"] == group)
         for requests in (4, 8, 16, 24):
-            both = _between(large, requests), _between(small, requests)
+            both = _between(larger, requests), _between(serial, requests)
             if both[0] is not None and both[1] is not None:
                 lines.append(
                     f"| {first['target']} | {first['method']} | {requests} | {both[0]:.2f} against {both[1]:.2f} | "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,33 +71,39 @@ def draft_named(method: str, target: str) -> Draft:
     raise KeyError((method, target))
 
 
+def to_point(item: dict[str, Any]) -> Point:
+    """Return a point of the file; one that states no tokens per round has NaN there."""
+    machine = machine_of(item["gpu"], item["ranks"])
+    assert machine is not None
+    tokens = item["tokens_per_round"]
+    return Point(
+        publication=item["publication"],
+        group=item["group"],
+        engine=item["engine"],
+        machine=machine,
+        target_name=item["target"],
+        target=target_named(item["target"]),
+        drafter=item["drafter"],
+        draft=draft_named(item["method"], item["target"]),
+        method=item["method"],
+        dataset=item["dataset"],
+        k=item["k"],
+        requests=max(1.0, item["requests"]),
+        tokens_per_round=math.nan if tokens is None else tokens,
+        context=item["context"],
+        speedup=item["speedup"],
+        baseline=item["baseline_tokens_per_second"],
+    )
+
+
 @cache
 def points() -> tuple[Point, ...]:
     """Return the points that state tokens per round."""
-    found = []
-    for item in raw():
-        if not item["used"]:
-            continue
-        machine = machine_of(item["gpu"], item["ranks"])
-        assert machine is not None
-        found.append(
-            Point(
-                publication=item["publication"],
-                group=item["group"],
-                engine=item["engine"],
-                machine=machine,
-                target_name=item["target"],
-                target=target_named(item["target"]),
-                drafter=item["drafter"],
-                draft=draft_named(item["method"], item["target"]),
-                method=item["method"],
-                dataset=item["dataset"],
-                k=item["k"],
-                requests=max(1.0, item["requests"]),
-                tokens_per_round=item["tokens_per_round"],
-                context=item["context"],
-                speedup=item["speedup"],
-                baseline=item["baseline_tokens_per_second"],
-            )
-        )
-    return tuple(found)
+    return tuple(to_point(item) for item in raw() if item["used"])
+
+
+@cache
+def blind_points() -> tuple[Point, ...]:
+    """Return the points nothing is fitted to, as vLLM's: the range that is printed is for no other engine."""
+    document: dict[str, Any] = json.loads((HERE / "blind.json").read_text(encoding="utf-8"))
+    return tuple(to_point(item | {"engine": "vllm"}) for item in document["points"])

@@ -6,11 +6,11 @@ from statistics import median
 
 import pytest
 from evaluation.fitting import NAMES, START, predicted
-from evaluation.points import HERE, points, raw
+from evaluation.points import HERE, Point, blind_points, points, raw
 
 from spectool.planning.gpus import catalogue
 from spectool.resources import package_data
-from spectool.speed.evidence import LOADS, MOST_WIDTH, evidence
+from spectool.speed.evidence import KINDS, LOADS, MOST_WIDTH, evidence
 from spectool.speed.machines import machine_names, machine_of
 from spectool.speed.published import WORKLOADS, published
 from spectool.speed.tokens import acceptance_of, shorten
@@ -54,6 +54,30 @@ def test_points_name_their_source_and_are_possible() -> None:
 
 def _speedups() -> str:
     return (HERE / "speedups.json").read_text(encoding="utf-8")
+
+
+def test_blind_points_took_no_part() -> None:
+    def key(point: Point) -> tuple[object, ...]:
+        return point.machine, point.target_name, point.drafter, point.dataset, point.k, point.requests
+
+    assert len(blind_points()) == 14
+    assert not {point.group for point in blind_points()} & {item["group"] for item in raw()}
+    assert not set(map(key, blind_points())) & set(map(key, points()))
+
+
+def test_both_ways_of_leaving_out_are_told() -> None:
+    known = evidence()
+    assert (known.tables, known.publications) == (
+        len({point.group for point in points()}),
+        len({point.publication for point in points()}),
+    )
+    for kind in KINDS:
+        held, abroad = known.held[kind], known.held_abroad[kind]
+        assert held is not None
+        assert 0.75 <= held <= 0.9
+        assert abroad is not None
+        page = (HERE.parents[1] / "docs" / "speed.md").read_text(encoding="utf-8")
+        assert f"{abroad:.0%}" in page
 
 
 def test_in_sample_the_model_errs_by_less_than_a_tenth() -> None:

@@ -82,3 +82,10 @@ def test_without_acceptance_it_says_what_it_takes() -> None:
     assert "1.38 at 1, 2.04 at 16" in lines[1]
     assert speed_record(SpeedPlan(unknown="no kernel timings"))["predicted"] is False
     assert speed_lines(SpeedPlan(unknown="no kernel timings")) == ["speed: not predicted: no kernel timings"]
+
+
+def test_the_basis_claims_tables_and_not_publications() -> None:
+    shown = plan_module._model_basis(_CASE)
+    assert shown[1].startswith("tested across tables, not across publications: of values of dense verifiers")
+    assert f"{evidence().held_abroad['dense']:.0%} with their whole publication" in shown[1]
+    assert "mixtures of experts" in plan_module._model_basis(_MOE)[1]
