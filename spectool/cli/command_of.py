@@ -11,8 +11,10 @@ from spectool.cli.options import parse_settings
 
 if TYPE_CHECKING:
     from spectool.engine.ask import Engine
+    from spectool.formats.profile import Profile
     from spectool.planning.command import Flag
     from spectool.planning.launch import LaunchPlan
+    from spectool.serving.acceptance import Expected
 
 
 def describe_pair(
@@ -173,13 +175,19 @@ def find(engine_python: str | None, *, required: bool) -> Engine | None:
 def plan_for_gpus(
     engine: Engine | None,
     pair: Any,
-    gpus: str,
+    gpus: str | None,
     settings: list[str] | None,
     extra: list[str],
     file_keys: dict[str, str],
     release: str | None = None,
-) -> LaunchPlan:
-    """Plan the launch on given GPUs, for the engine found, the release named, or the newest one known."""
+    *,
+    workload: str | None = None,
+    expected: Expected | None = None,
+    profile: Profile | None = None,
+) -> LaunchPlan | None:
+    """Plan the launch on the GPUs, if any, for the engine found, the release named, or the newest one known."""
+    if gpus is None:
+        return None
     from spectool.launch_plan import plan_for
     from spectool.planning.command import take_speculative
 
@@ -213,6 +221,9 @@ def read_config_file(extra: list[str]) -> dict[str, str]:
 
     Raises:
         SourceError: it cannot be read.
+        workload=workload,
+        expected=(expected.length, expected.source) if expected is not None else None,
+        profile=profile,
         UsageError: it sets the model or speculative decoding.
 
     """
