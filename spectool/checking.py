@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,13 +49,18 @@ class Report:
 
 @dataclass(frozen=True)
 class Description:
-    """What an engine has to be told of a drafter to serve it."""
+    """What an engine has to be told of a drafter to serve it.
+
+    Of a repository, `drafter` and `verifier` name the commit that was read; a verifier that the drafter alone names was
+    not. `found` is what was read, for whoever asks more about the pair.
+    """
 
     method: str
     speculative_tokens: int
     drafter: str
     verifier: str
     findings: tuple[Finding, ...]
+    found: Inspection | None = field(default=None, repr=False, compare=False)
 
 
 def validate(
@@ -70,6 +75,7 @@ def validate(
     progress: Callable[[int, int], None] | None = None,
     launch: Sequence[str] | None = None,
     gpus: str | None = None,
+    found: Inspection | None = None,
 ) -> Report:
     """Put both readings of a folder side by side and run the rules.
 
@@ -85,6 +91,7 @@ def validate(
         progress: called with bytes read and bytes in all, while weights are read.
         launch: flags of the coming `vllm serve`, as `spectool.rules.launch` reads them; None where it is not known.
         gpus: `NAME:COUNT` of the launch.
+        found: the drafter and this verifier, where they were read with these settings already.
 
     Raises:
         SourceError: the folder or the verifier cannot be read. A fault in a readable file is a finding.
@@ -101,7 +108,7 @@ def validate(
         coming = coming_launch(launch or (), gpus, choice)
         answers = with_launch(answers, coming)
     try:
-        found = inspect(drafter, verifier=verifier, settings=answers, dialect=dialect)
+        found = found or inspect(drafter, verifier=verifier, settings=answers, dialect=dialect)
     except RefusedError as error:
         return _not_read(drafter, verifier, facts, error)
     context = replace(gather(found, facts), choice=choice)
@@ -146,13 +153,13 @@ def describe(drafter: str, verifier: str | None = None, settings: Mapping[str, A
     target = verifier or found.reading.verifier_name
     if target is None:
         raise UsageError(f"{found.view.name} does not name its verifier", hint="Give --verifier FOLDER or org/name.")
-    if found.verifier is not None and found.verifier.root is not None and found.verifier.origin is None:
-        target = str(found.verifier.root)
+    if found.verifier is not None:
+        target = found.verifier.where if found.verifier.root is not None else target
     tokens = found.reading.drafter.speculative_tokens or 0
     origin = found.source.origin
     # The engine fetches a repository itself: the commit that was looked at, whatever its branch does meanwhile.
     where = str(origin) if origin is not None else str(found.source.root.resolve())
-    return Description(found.reading.drafter.method, tokens, where, target, tuple(findings))
+    return Description(found.reading.drafter.method, tokens, where, target, tuple(findings), found)
 
 
 def _placed(findings: list[Finding], source: Checkpoint, reading: Reading | None) -> list[Finding]:

@@ -9,7 +9,6 @@ from typing import Any
 from spectool.engine.choice import Choice
 from spectool.errors import QuestionError, RefusedError, SpectoolError
 from spectool.inspection import Inspection
-from spectool.loading import open_verifier
 from spectool.planning.gpus import parse_gpus
 from spectool.planning.models import model_of
 from spectool.rules.context import Context, PlanVerdict
@@ -42,9 +41,8 @@ def launched(
 ) -> Context:
     """Return the context with the launch, the verifier's sizes in it, and the planner to ask."""
     loaded = found.verifier
-    opened = open_verifier(loaded.where) if loaded is not None and loaded.root is not None else None
-    if loaded is not None and opened is not None:
-        launch = replace(launch, model=model_of(loaded.name, opened.config))
+    if loaded is not None and loaded.opened is not None:
+        launch = replace(launch, model=model_of(loaded.name, loaded.opened.config))
     plan = None
     if gpus is not None and loaded is not None:
 
@@ -68,6 +66,7 @@ def _planned(
             extra=launch.words,
             k=launch.tokens,
             engine=version,
+            found=found,
         )
     except RefusedError as error:
         return PlanVerdict(refused=error.message, hint=error.hint)

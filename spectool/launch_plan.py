@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spectool.checkpoint.folder import INDEX_NAME, read_json
+from spectool.checkpoint.folder import INDEX_NAME, Checkpoint, read_json
 from spectool.engine.facts import engine_facts
 from spectool.engine.reading.read import read_engine
 from spectool.errors import SourceError, UsageError
@@ -26,10 +26,6 @@ from spectool.planning.own import own_flags
 from spectool.planning.weights import Tensor, tensors_of
 from spectool.resources import package_data
 from spectool.speed.plan import speed_plan
-from spectool.speed.published import Tokens, given
-
-if TYPE_CHECKING:
-    from spectool.formats.profile import Profile
 
 
 def plan_for(
@@ -43,8 +39,7 @@ def plan_for(
     k: int | None = None,
     engine: str | None = None,
     workload: str | None = None,
-    expected: tuple[float, str] | None = None,
-    profile: Profile | None = None,
+    found: Inspection | None = None,
 ) -> LaunchPlan:
     """Plan a launch.
 
@@ -58,18 +53,17 @@ def plan_for(
         k: tokens to draft; the drafter's own number where none is given.
         engine: the vLLM release to plan for; the newest known one where none is given.
         workload: what the requests are about (`spectool.speed.published.WORKLOADS`), for the speed range.
+        found: the drafter and this verifier, where they were read with these settings already.
 
-        expected: tokens per round and where they come from, for the range; they win over measured and published ones.
-        profile: what was measured, for the range and beside it.
     Raises:
         SourceError: a folder cannot be read, or nothing is known of the verifier.
         QuestionError: the GPU's name, or the drafter, leaves something open.
-        UsageError: the GPU, the release, a flag or the expected tokens per round make no sense.
+        UsageError: the GPU, the release or a flag makes no sense.
         RefusedError: it cannot start.
 
     """
     chosen = parse_gpus(gpus)
-    found = inspect(drafter, verifier=verifier, settings=settings)
+    found = found or inspect(drafter, verifier=verifier, settings=settings)
     found.reading.require_answers()
     facts = release_for(engine)
     tokens = k or found.reading.drafter.speculative_tokens or 0
@@ -87,26 +81,11 @@ def plan_for(
         workload=workload,
         most=plan.budget.sequences,
     )
-        tokens=expected_tokens(*expected, tokens) if expected is not None else None,
-        profile=profile,
     return replace(plan, speed=speed)
 
 
 def release_for(engine: str | None) -> Release:
     """Return the planner's facts of a release.
-def expected_tokens(length: float, source: str, k: int) -> Tokens:
-    """Return tokens per round that somebody expects.
-
-    Raises:
-        UsageError: `k` drafts cannot give them.
-
-    """
-    try:
-        return given(length, k, f"{source} at K = {k}")
-    except ValueError as error:
-        raise UsageError(f"{source}: {error}") from None
-
-
 
     Raises:
         UsageError: it has none.
@@ -132,7 +111,8 @@ def _subject(found: Inspection, verifier: str, tokens: int, facts: Release) -> S
     # The caches are those of the drafter as the engine runs it, which validate holds against the trainer's reading.
     drafter = replace(run or reading.drafter, method=reading.drafter.method)
     recorded = (reading.verifier_name,) if reading.verifier_name else ()
-    name, config, tensors, total, total_source = _verifier(verifier)
+    opened = found.verifier.opened if found.verifier is not None else open_verifier(verifier)
+    name, config, tensors, total, total_source = _verifier(verifier, opened)
     return Subject(
         model=model_of(name, config),
         drafter=drafter,
@@ -151,10 +131,11 @@ def _narrow(tensor: Tensor, dtype: str) -> Tensor:
     return replace(tensor, nbytes=tensor.nbytes // 2) if dtype == "F32" else tensor
 
 
-def _verifier(verifier: str) -> tuple[str, Mapping[str, Any], list[Tensor] | None, int | None, str]:
+def _verifier(
+    verifier: str, checkpoint: Checkpoint | None
+) -> tuple[str, Mapping[str, Any], list[Tensor] | None, int | None, str]:
     """Return a verifier's name, config, tensors if there are headers, and total size with its source."""
     repo = hub_id(verifier)
-    checkpoint = open_verifier(verifier)
     if checkpoint is None:
         return _catalogued(repo or verifier)
     name = repo or checkpoint.root.resolve().name

@@ -33,6 +33,7 @@ class LoadedVerifier:
     """A verifier. `view` is None when only its Hub id is known; `tensors` when its folder has no weights.
 
     Of a repository `tensors` may be those alone that are compared with a drafter's or borrowed; `origin` is its commit.
+    `opened` is what was read of it.
     """
 
     name: str
@@ -40,6 +41,7 @@ class LoadedVerifier:
     view: VerifierView | None
     tensors: Mapping[str, TensorInfo] | None
     origin: Origin | None = None
+    opened: Checkpoint | None = None
 
     @property
     def where(self) -> str:
@@ -133,7 +135,7 @@ def load_verifier(verifier: str) -> LoadedVerifier:
     root = checkpoint.root.resolve()
     name = repo or root.name
     view = verifier_view(name, checkpoint.config)
-    return LoadedVerifier(name, root, view, checkpoint.tensors or None, checkpoint.origin)
+    return LoadedVerifier(name, root, view, checkpoint.tensors or None, checkpoint.origin, checkpoint)
 
 
 def open_verifier(verifier: str) -> Checkpoint | None:

@@ -11,10 +11,8 @@ from spectool.cli.options import parse_settings
 
 if TYPE_CHECKING:
     from spectool.engine.ask import Engine
-    from spectool.formats.profile import Profile
     from spectool.planning.command import Flag
     from spectool.planning.launch import LaunchPlan
-    from spectool.serving.acceptance import Expected
 
 
 def describe_pair(
@@ -28,16 +26,22 @@ def describe_pair(
         RefusedError: it has findings of severity error, and force is off.
 
     """
+    from dataclasses import replace
+
     from spectool.checking import describe  # not api: it imports converting as well
     from spectool.errors import RefusedError
+    from spectool.planning import flags
     from spectool.planning.command import take_speculative
 
     answers = parse_settings(settings)
-    own, _ = take_speculative(extra)
-    count = (own or {}).get("num_speculative_tokens")
+    speculative, _ = take_speculative(extra)
+    count = (speculative or {}).get("num_speculative_tokens")
     if isinstance(count, int):
         answers.setdefault("speculative_tokens", count)
-    pair = describe(drafter, verifier, answers)
+    own = _at_revision(verifier, flags.value_of(extra, "--revision"))
+    pair = describe(drafter, own or verifier, answers)
+    if own is not None:
+        pair = replace(pair, verifier=own)  # a revision of the user's own stays as it was given
     errors = errors_of(pair)
     for found in errors:
         sys.stderr.write(f"error {found.code}: {found.message}\n")
@@ -49,6 +53,19 @@ def describe_pair(
             hint="spectool validate shows both sides of each; --force starts it all the same.",
         )
     return pair
+
+
+def _at_revision(verifier: str | None, revision: str | None) -> str | None:
+    """Return a repository at the user's `--revision`, or at the one it is named with; None without that flag."""
+    from spectool.hub.reference import reference
+
+    ref = reference(verifier) if verifier is not None and revision is not None else None
+    return f"{ref.repo}@{ref.revision or revision}" if ref is not None else None
+
+
+def _read_already(pair: Any) -> Any:
+    """Return the inspection of a described pair; None where the drafter alone names its verifier: it was not read."""
+    return pair.found if pair.found is not None and pair.found.verifier is not None else None
 
 
 def errors_of(pair: Any) -> list[Any]:
@@ -74,7 +91,7 @@ def check_launch(
         RefusedError: a rule says error, and force is off.
 
     """
-    from spectool.api import validate
+    from spectool.checking import validate  # not api: it imports converting as well
     from spectool.engine.choice import Choice, choose
     from spectool.engine.facts import nearest_facts
     from spectool.errors import RefusedError
@@ -90,6 +107,7 @@ def check_launch(
         settings=parse_settings(settings) | {"speculative_tokens": int(pair.speculative_tokens)},
         engine=choice,
         launch=words,
+        found=_read_already(pair),
     )
     said = {(item.code, item.message) for item in pair.findings}
     fresh = [item for item in report.findings if (item.code, item.message) not in said]
@@ -175,19 +193,13 @@ def find(engine_python: str | None, *, required: bool) -> Engine | None:
 def plan_for_gpus(
     engine: Engine | None,
     pair: Any,
-    gpus: str | None,
+    gpus: str,
     settings: list[str] | None,
     extra: list[str],
     file_keys: dict[str, str],
     release: str | None = None,
-    *,
-    workload: str | None = None,
-    expected: Expected | None = None,
-    profile: Profile | None = None,
-) -> LaunchPlan | None:
-    """Plan the launch on the GPUs, if any, for the engine found, the release named, or the newest one known."""
-    if gpus is None:
-        return None
+) -> LaunchPlan:
+    """Plan the launch on given GPUs, for the engine found, the release named, or the newest one known."""
     from spectool.launch_plan import plan_for
     from spectool.planning.command import take_speculative
 
@@ -201,6 +213,7 @@ def plan_for_gpus(
         file_keys=file_keys,
         k=(own or {}).get("num_speculative_tokens"),
         engine=engine.version if engine is not None else release,
+        found=_read_already(pair),
     )
 
 
@@ -221,9 +234,6 @@ def read_config_file(extra: list[str]) -> dict[str, str]:
 
     Raises:
         SourceError: it cannot be read.
-        workload=workload,
-        expected=(expected.length, expected.source) if expected is not None else None,
-        profile=profile,
         UsageError: it sets the model or speculative decoding.
 
     """

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spectool.formats.profile import Profile
-    from spectool.speed.plan import SpeedPlan
 
 PROFILE = "profile.json"
 
@@ -42,13 +41,14 @@ def run_sweep(options: SweepOptions, drafter: str, pair: Any, engine: Any, extra
     from spectool.errors import CannotRunError
     from spectool.formats.profile import Profile
     from spectool.planning import flags
-    from spectool.planning.command import SPECULATIVE, served_name
+    from spectool.planning.command import SPECULATIVE, pinned, served_name
     from spectool.serving import bench
     from spectool.serving.address import Address, free_port
     from spectool.serving.progress import Progress
     from spectool.speed import sweep as plan
 
     planned = int(pair.speculative_tokens)
+    verifier = pinned(str(pair.verifier))[0]  # bench serve takes no revision
     texts = check_workload(options)
     ks = plan.counts(options.ks, "--sweep-k", 0) if options.ks else (0, planned // 2 or 1, planned)
     points = plan.points(ks, plan.counts(options.loads, "--sweep-requests", 1), planned, options.most_points)
@@ -64,7 +64,7 @@ def run_sweep(options: SweepOptions, drafter: str, pair: Any, engine: Any, extra
     workload = options.prompts.name if options.prompts is not None else "random tokens"
     about: dict[str, Any] = {
         "drafter": drafter,
-        "verifier": str(pair.verifier),
+        "verifier": verifier,
         "method": str(pair.method),
         "engine": f"{engine.distribution} {engine.version}",
         "device": ", ".join(engine.device_names[:1]) or engine.device,
@@ -78,7 +78,7 @@ def run_sweep(options: SweepOptions, drafter: str, pair: Any, engine: Any, extra
         points=points,
         address=address,
         model=served_name(command(0)),
-        tokenizer=str(pair.verifier),
+        tokenizer=verifier,
         python=engine.python,
         prompts=texts,
         output_tokens=options.max_tokens,
@@ -130,20 +130,16 @@ def speculative_words(k: int, acceptance: float | None) -> str:
     return json.dumps(own)
 
 
-def show_profile(profile: Profile, folder: Path, version: str, speed: SpeedPlan | None, *, as_json: bool) -> None:
-    """Say what was measured, beside what is predicted on these GPUs, and what it means for serving."""
+def show_profile(profile: Profile, folder: Path, version: str, *, as_json: bool) -> None:
+    """Say what was measured, and what it means for serving."""
     from spectool.cli.output import print_json
     from spectool.report.plain import printable
-    from spectool.report.speed import measured_lines
-    from spectool.speed.profile import choose, plot, speedups
+    from spectool.speed.profile import choose, plot
 
     if as_json:
         print_json(profile.model_dump(mode="json"))
         return
-    if speed is not None:
-        lines = measured_lines(speed)
-    else:
-        lines = plot({(load, k): x for load, by_k in speedups(profile).items() for k, x in by_k.items() if k}, {})
+    lines = plot(profile, {})
     try:
         choice = choose(profile, version)
     except ValueError as error:

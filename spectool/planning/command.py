@@ -56,7 +56,7 @@ def speculative_config(method: str, drafter: str, k: int) -> dict[str, Any]:
         raise UsageError(f"spectool serves {', '.join(_METHODS)}; {method!r} is another method")
     if isinstance(k, bool) or k < 1:
         raise UsageError(f"speculative_tokens is {k}; at least one token must be drafted")
-    model, revision = _pin(drafter)
+    model, revision = pinned(drafter)
     config: dict[str, Any] = {"method": _METHODS[method]["method"], "model": model, "num_speculative_tokens": k}
     config |= {key: value for key, value in _METHODS[method].items() if key != "method"}
     return config | ({"revision": revision} if revision else {})
@@ -91,13 +91,13 @@ def serve_flags(
     """
     own, rest = take_speculative(extra)
     _refuse_clashes(rest)
-    model, revision = _pin(verifier)
+    model, revision = pinned(verifier)
     parts = [_program(engine, model)]
     given_revision = flags.value_of(rest, "--revision")
     if revision and given_revision not in (None, revision):
         raise UsageError(f"the verifier is pinned to {revision}, and --revision says {given_revision}")
     if revision and given_revision is None:
-        parts.append(Flag(("--revision", revision), "the verifier was named with this revision"))
+        parts.append(Flag(("--revision", revision), "the verifier as it was looked at: a branch moves"))
     if speculative is not None:
         merged = merge_speculative(speculative, own) if own is not None else dict(speculative)
         reason = "the drafter, with its method named: vLLM would guess it from the path"
@@ -176,6 +176,12 @@ def _program(engine: Engine | None, model: str) -> Flag:
     )
 
 
+def pinned(source: str) -> tuple[str, str | None]:
+    """Split `org/name@revision`; a folder has another form, since it comes as an absolute path."""
+    match = _PINNED.fullmatch(source)
+    return (source, None) if match is None else (match["id"], match["revision"])
+
+
 def take_speculative(extra: Sequence[str]) -> tuple[dict[str, Any] | None, list[str]]:
     """Split the user's `--speculative-config JSON` from the other words.
 
@@ -223,12 +229,6 @@ def _is_speculative(flag: str) -> bool:
     if head.startswith("-sc"):
         return True
     return head.startswith("--spec") and not head.startswith("--specialize")
-
-
-def _pin(source: str) -> tuple[str, str | None]:
-    """Split `org/name@revision`; a folder has another form, since it comes as an absolute path."""
-    match = _PINNED.fullmatch(source)
-    return (source, None) if match is None else (match["id"], match["revision"])
 
 
 def _name(model: str) -> str:

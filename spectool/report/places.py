@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from spectool.checkpoint.folder import CONFIG_NAME, INDEX_NAME, Checkpoint
 from spectool.dialects.record import Reading
-from spectool.formats.speculators.parse import Path, spell
+from spectool.formats.faults import Path, spell
 from spectool.rules.registry import Finding
 from spectool.schema_check.codes import LAYER, key_of
 from spectool.schema_check.positions import json_lines

@@ -9,8 +9,8 @@ from typing import Any
 from spectool.checkpoint.folder import Checkpoint
 from spectool.engine.facts import engine_facts
 from spectool.errors import SourceError
+from spectool.formats.faults import spell
 from spectool.formats.provenance import FILE
-from spectool.formats.speculators.parse import spell
 from spectool.loading import recorded_answers
 from spectool.schema_check.detect import Document, read_document
 from spectool.schema_check.documents import check_document

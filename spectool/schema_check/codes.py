@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from spectool.formats.faults import Fault, Path
 from spectool.formats.lookup import MISSING, lookup
-from spectool.formats.speculators.parse import Fault, Path
 
 FORMAT = "SCH002"
 LAYER = "transformer_layer_config"

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ValidationError
 
 from spectool.formats.deployment import Deployment
 from spectool.formats.dialect import DialectFile
+from spectool.formats.faults import Path
 from spectool.formats.provenance import Provenance
-from spectool.formats.speculators.parse import Path, says
+from spectool.formats.speculators.parse import says
 from spectool.planning.redact import is_secret_name, redact_text
 from spectool.schema_check.codes import FORMAT
 from spectool.schema_check.record import Kind, Remark

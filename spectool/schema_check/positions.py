@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from spectool.formats.speculators.parse import Path
+from spectool.formats.faults import Path
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 

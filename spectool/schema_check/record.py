@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spectool.formats.speculators.parse import Path
+from spectool.formats.faults import Path
 
 Kind = Literal["config", "deployment", "dialect", "provenance"]
 Status = Literal["clean", "findings", "passed over", "unreadable"]

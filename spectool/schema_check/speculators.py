@@ -8,8 +8,9 @@ from typing import Any
 
 from spectool.engine.facts import EngineFacts
 from spectool.errors import RefusedError
+from spectool.formats.faults import Path, spell
 from spectool.formats.lookup import lookup
-from spectool.formats.speculators.parse import MODELS, Faulty, ParsedConfig, Path, parse_speculators, spell
+from spectool.formats.speculators.parse import MODELS, Faulty, ParsedConfig, parse_speculators
 from spectool.rules.registry import rules, run_rules
 from spectool.schema_check.codes import LAYER, code_of, key_of
 from spectool.schema_check.promise import can_be_promised, promised

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from spectool.formats.faults import Fault, FaultKind, Path, spell
 from spectool.formats.speculators.common import SpeculatorConfig
 from spectool.formats.speculators.dflash import DFlashConfig
 from spectool.formats.speculators.dspark import DSparkConfig
 from spectool.formats.speculators.others import OTHERS
 from spectool.formats.speculators.peagle import PEagleConfig
 
-Path = tuple[str | int, ...]
-FaultKind = Literal["missing", "type", "range", "choice", "doubled"]
-
 MODELS: dict[str, type[SpeculatorConfig]] = {"peagle": PEagleConfig, "dflash": DFlashConfig, "dspark": DSparkConfig}
 
 _RANGE = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "too_short", "too_long"}
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A structural fault: something a JSON Schema can say."""
-
-    path: Path
-    kind: FaultKind
-    message: str
-
-    @property
-    def key(self) -> str:
-        """The path as people write it: `a.b[0].c`."""
-        return spell(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +105,6 @@ def _decimals(value: object, raw: object, path: Path) -> Iterator[Path]:
 def _fields(model: BaseModel) -> ItemsView[str, Any]:
     # pydantic keeps fields in the instance's dictionary, and keys it does not know apart (`model_extra`).
     return vars(model).items()
-
-
-def spell(path: Path) -> str:
-    """Write a path as people do: `speculators_config.proposal_methods[0].speculative_tokens`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text or "the document"
 
 
 def _kind(detail: ErrorDetails) -> FaultKind:

@@ -144,13 +144,30 @@ def test_the_token_stays_with_the_hub(hub: LoopbackHub, pairs: Path, tmp_path: P
 
 
 def test_serving_names_the_commit(hub: LoopbackHub, pairs: Path) -> None:
-    commit = hub.add_folder("org/drafter", pairs / "dflash-zlab")
-    hub.add_folder("org/verifier", pairs / "verifier")
-    outcome = spectool("serve", "org/drafter", "--verifier", "org/verifier", "--dry-run", "--force", "--format", "json")
+    drafter = hub.add_folder("org/drafter", pairs / "dflash-zlab")
+    verifier = hub.add_folder("org/verifier", pairs / "verifier")
+    arguments = ("serve", "org/drafter", "--verifier", "org/verifier")
+    outcome = spectool(*arguments, "--dry-run", "--format", "json")
     assert outcome.code == 0, outcome.err
     argv = json.loads(outcome.out)["argv"]
     speculative = json.loads(argv[argv.index("--speculative-config") + 1])
-    assert (speculative["model"], speculative["revision"]) == ("org/drafter", commit)
+    assert (speculative["model"], speculative["revision"]) == ("org/drafter", drafter)
+    assert argv[argv.index("org/verifier") + 1 :][:2] == ["--revision", verifier]
+    assert argv[argv.index("--served-model-name") + 1] == "org/verifier"
+    emitted = spectool(*arguments, "--emit", "sh")
+    assert drafter in emitted.out
+    assert verifier in emitted.out
+    assert "is not pinned" not in emitted.err
+
+
+@pytest.mark.parametrize("named", ["org/verifier", "org/verifier@main"])
+def test_the_users_own_revision_stays(hub: LoopbackHub, pairs: Path, named: str) -> None:
+    hub.add_folder("org/verifier", pairs / "verifier")
+    arguments = ("serve", str(pairs / "dflash-zlab"), "--verifier", named, "--dry-run", "--format", "json")
+    outcome = spectool(*arguments, "--", "--revision", "main")
+    assert outcome.code == 0, outcome.err
+    argv = json.loads(outcome.out)["argv"]
+    assert [argv[at + 1] for at, word in enumerate(argv) if word == "--revision"] == ["main"]
     assert "org/verifier" in argv
 
 
