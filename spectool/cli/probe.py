@@ -110,10 +110,12 @@ def command(
     pair = describe_pair(drafter, verifier, settings, extra, force=force)
     engine = find(engine_python, required=True)
     if swept is not None and engine is not None:
+        from spectool.cli.profiled import speed_here
         from spectool.cli.sweep import run_sweep, show_profile
 
         profile = run_sweep(swept, drafter, pair, engine, extra, quiet=quiet)
-        show_profile(profile, swept.folder, engine.version, as_json=format is Format.json)
+        speed = speed_here(profile, engine, pair, settings, extra)
+        show_profile(profile, swept.folder, engine.version, speed, as_json=format is Format.json)
         return
     address = Address(port=free_port())
     served = [*extra, "--host", address.host, "--port", str(address.port)]

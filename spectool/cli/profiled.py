@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spectool.errors import RefusedError, SourceError, UsageError
 from spectool.report.plain import tell
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spectool.cli.wish import Wish
     from spectool.engine.ask import Engine
     from spectool.formats.profile import Profile
+    from spectool.speed.plan import SpeedPlan
 
 _MOST_BYTES = 1 << 20
 
@@ -42,6 +43,39 @@ def read_profile(path: Path) -> Profile:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise SourceError(f"{path} is no spectool profile: {where + ': ' if where else ''}{first['msg']}") from None
+
+
+def check_workload(workload: str | None, gpus: str | None) -> None:
+    """Refuse a workload that nothing would be said about.
+
+    Raises:
+        UsageError: no GPUs are named, so no speed is predicted.
+
+    """
+    if workload is not None and gpus is None:
+        raise UsageError("--workload goes with --gpus: it is for the speed range")
+
+
+def speed_here(
+    profile: Profile, engine: Engine, pair: Any, settings: list[str] | None, extra: list[str]
+) -> SpeedPlan | None:
+    """Return what is predicted on this machine's GPUs, beside what was measured; None where nothing can be planned."""
+    from spectool.cli.command_of import plan_for_gpus, read_config_file
+    from spectool.errors import SpectoolError
+    from spectool.own_gpus import this_machine
+    from spectool.planning.command import take_speculative
+    from spectool.planning.own import own_flags
+
+    try:
+        keys = read_config_file(extra)
+        own = own_flags(take_speculative(extra)[1], keys)
+        # Without these flags vLLM runs on one GPU, however many there are.
+        used = (own.tensor_parallel or 1) * (own.pipeline_parallel or 1) * (own.data_parallel or 1)
+        gpus = f"{this_machine().gpu.name}:{used}"
+        plan = plan_for_gpus(engine, pair, gpus, settings, extra, keys, profile=profile)
+    except SpectoolError:
+        return None
+    return plan.speed if plan is not None else None
 
 
 def with_profile(

@@ -48,6 +48,17 @@ class EmitKind(StrEnum):
     vllm_config = "vllm-config"
 
 
+class Workload(StrEnum):
+    """`spectool.speed.published.WORKLOADS`, imported only to plan; a test holds the two together."""
+
+    chat = "chat"
+    code = "code"
+    documents = "documents"
+    math = "math"
+    tools = "tools"
+    translation = "translation"
+
+
 DrafterOrFile = Annotated[
     str,
     typer.Argument(
@@ -91,7 +102,12 @@ def command(
     ] = Check.warn,
     expect: Annotated[
         float | None,
-        typer.Option("--expect", min=1, metavar="LENGTH", help="The acceptance length the check compares with."),
+        typer.Option(
+            "--expect", min=1, metavar="LENGTH", help="The acceptance length the check and the speed range go by."
+        ),
+    ] = None,
+    workload: Annotated[
+        Workload | None, typer.Option("--workload", help="With --gpus: the speed range for such requests.")
     ] = None,
     profile: Annotated[
         Path | None, typer.Option("--profile", metavar="FILE", help="Serve with the K `probe --sweep` measured best.")
@@ -126,6 +142,7 @@ def command(
 
     wish = wish_of(drafter, verifier, settings, gpus, ctx.args)
     wish = replaced(wish, gpus=named_gpus(wish.gpus, gpu_file))
+    profiled.check_workload(workload, wish.gpus)
     extra = with_port(wish.extra) if emit is None else wish.extra
     if wish.gpus is not None:
         parse_gpus(wish.gpus)  # an open question about the name comes before any work
@@ -142,9 +159,18 @@ def command(
         wish,
         str(pair.method),
     )
-    plan = None
-    if wish.gpus is not None:
-        plan = plan_for_gpus(engine, pair, wish.gpus, wish.settings, extra, file_keys, wish.release)
+    plan = plan_for_gpus(
+        engine,
+        pair,
+        wish.gpus,
+        wish.settings,
+        extra,
+        file_keys,
+        wish.release,
+        workload=workload,
+        expected=wish.expected(expect),
+        profile=profiled.read_profile(profile) if profile is not None else None,
+    )
     nodes = plan.gpus.nodes if plan is not None else 1
     planned = [*(plan.flags if plan is not None else ()), *sampling_flags(defaults_of(str(pair.verifier)), extra)]
     if runs_here or replace:

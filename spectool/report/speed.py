@@ -6,10 +6,27 @@ from typing import Any
 
 from spectool.speed.forecast import Range
 from spectool.speed.plan import SpeedPlan
+from spectool.speed.profile import plot
 
 
 def speed_lines(plan: SpeedPlan) -> list[str]:
-    """Return the table of ranges with its basis; without ranges, what it takes to pay off, and why none is given."""
+    """Return the table of ranges with its basis; without ranges, what it takes to pay off, and why none is given.
+
+    What was measured is drawn below, over the range of each point where there is one.
+    """
+    return [*_range_lines(plan), *measured_lines(plan)]
+
+
+def measured_lines(plan: SpeedPlan) -> list[str]:
+    """Return the plot of what was measured; nothing without it."""
+    if not plan.measured:
+        return []
+    values = {(point.requests, point.k): point.speedup for point in plan.measured}
+    ranges = {(p.requests, p.k): (p.predicted.low, p.predicted.high) for p in plan.measured if p.predicted is not None}
+    return [f"measured (o) on {plan.measured_on}; predicted (-) for the same tokens per round:", *plot(values, ranges)]
+
+
+def _range_lines(plan: SpeedPlan) -> list[str]:
     if not plan.rows:
         return [f"speed: not predicted: {plan.unknown}"]
     if plan.unknown is not None:
@@ -48,6 +65,15 @@ def speed_record(plan: SpeedPlan) -> dict[str, Any]:
         ],
         "advice": list(plan.advice),
         "k_by_requests": [list(step) for step in plan.schedule],
+        "measured": [
+            {
+                "requests": point.requests,
+                "k": point.k,
+                "speedup": round(point.speedup, 3),
+                "predicted": _range(point.predicted),
+            }
+            for point in plan.measured
+        ],
     }
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from spectool.planning.fit import Subject
 from spectool.planning.gpus import Gpu
 from spectool.planning.own import Own
 from spectool.speed.evidence import evidence
 from spectool.speed.forecast import LOADS, Case, NotPredictedError, Range, best_k, most_requests, range_at, why_not
-from spectool.speed.published import Tokens, published
+from spectool.speed.profile import measured_tokens, speedups
+from spectool.speed.published import Tokens, given, published
 from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule, why_not_adaptive
 from spectool.speed.subject import case_of
+
+if TYPE_CHECKING:
+    from spectool.formats.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +31,29 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """A measured speed-up over the verifier alone, and the range where one is predicted for its tokens per round."""
+
+    requests: int
+    k: int
+    speedup: float
+    predicted: Range | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SpeedPlan:
-    """What is said about speed. `unknown` says why there are no ranges; `advice` what follows from them."""
+    """What is said about speed. `unknown` says why there are no ranges; `advice` what follows from them.
+
+    `measured` are the points of a profile, and `measured_on` says where they come from.
+    """
 
     basis: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     unknown: str | None = None
     advice: tuple[str, ...] = ()
     schedule: Schedule = ()
+    measured: tuple[Measured, ...] = ()
+    measured_on: str = ""
 
 
 def speed_plan(
@@ -46,9 +66,10 @@ def speed_plan(
     *,
     workload: str | None = None,
     tokens: Tokens | None = None,
+    profile: Profile | None = None,
     most: int | None = None,
 ) -> SpeedPlan:
-    """Return the speed of a launch.
+    """Return the speed of a launch: ranges, and beside them what was measured.
 
     Args:
         subject: both models.
@@ -58,24 +79,27 @@ def speed_plan(
         version: the vLLM release.
         names: of the drafter, to find what is published of it.
         workload: one of `published.WORKLOADS`, or None for any.
-        tokens: tokens per round, where they are known better than from what is published.
+        tokens: tokens per round, where they are known better than from what was measured or is published.
+        profile: what was measured, shown beside the ranges; its tokens per round are used without `tokens`.
         most: requests that run at a time.
 
     """
     try:
         case = case_of(subject, gpu.name, ranks, own)
     except NotPredictedError as error:
-        return SpeedPlan(unknown=str(error))
+        return _beside(SpeedPlan(unknown=str(error)), profile, None)
     if most_requests(case.kind) == 0:
-        return SpeedPlan(unknown=why_not(case.kind))
+        return _beside(SpeedPlan(unknown=why_not(case.kind)), profile, None)
     k = subject.k
-    found = tokens or published(names, workload, k)
+    found = tokens or (measured_tokens(profile, k) if profile is not None else None) or published(names, workload, k)
     limit = min(most_requests(case.kind), most or most_requests(case.kind))
     loads = [load for load in LOADS if load <= limit]
     basis = list(_model_basis(case))
     if found is None or found.k < k:
         rows = tuple(Row(load, case.pays_from(load, k)) for load in loads)
-        return SpeedPlan(tuple(basis), rows, "nobody published tokens per round of this drafter at its K", ())
+        what = f" for {workload}" if workload is not None else ""
+        why = f"nobody published tokens per round of this drafter at its K{what}"
+        return _beside(SpeedPlan(tuple(basis), rows, why), profile, case)
     spread = f"{found.low:.2f}" if found.low == found.high else f"{found.low:.2f} to {found.high:.2f}"
     basis.insert(0, f"{spread} tokens per round, {found.basis}")
     rows = tuple(_row(case, found, load, k) for load in loads)
@@ -93,7 +117,33 @@ def speed_plan(
     )
     if adaptive is None:
         advice.append('adaptive verification may choose K: --speculative-config {"enable_adaptive_verification": true}')
-    return SpeedPlan(tuple(basis), rows, None, tuple(advice), steps)
+    return _beside(SpeedPlan(tuple(basis), rows, None, tuple(advice), steps), profile, case)
+
+
+def _beside(plan: SpeedPlan, profile: Profile | None, case: Case | None) -> SpeedPlan:
+    """Add what was measured, each point with the range of its own tokens per round."""
+    if profile is None:
+        return plan
+    rates = {(point.requests, point.k): point.tokens_per_round for point in profile.points}
+    points = tuple(
+        Measured(load, k, value, _range_of(case, rates[load, k], load, k))
+        for load, by_k in speedups(profile).items()
+        for k, value in by_k.items()
+        if k
+    )
+    where = f"{profile.device}, {profile.engine}, {profile.workload}"
+    if profile.synthetic_acceptance is not None:
+        where += f", acceptance length {profile.synthetic_acceptance:g} acted out"
+    return replace(plan, measured=points, measured_on=where)
+
+
+def _range_of(case: Case | None, rate: float | None, load: int, k: int) -> Range | None:
+    if case is None or rate is None or rate > k + 1:
+        return None
+    try:
+        return range_at(case, given(rate, k, ""), load, k)
+    except NotPredictedError:
+        return None
 
 
 def _model_basis(case: Case) -> tuple[str, str]:

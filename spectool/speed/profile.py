@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from spectool.formats.profile import Profile
+from spectool.speed.published import Tokens
 from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule
+
+if TYPE_CHECKING:
+    from spectool.formats.profile import Profile
 
 # Noise of short measurements: beyond it, speed-up over tokens per round is not noise.
 _MARGIN = 1.15
@@ -29,6 +33,22 @@ def speedups(profile: Profile) -> dict[int, dict[int, float]]:
         if point.requests in alone:
             found.setdefault(point.requests, {})[point.k] = point.tokens_per_second / alone[point.requests]
     return found
+
+
+def measured_tokens(profile: Profile, k: int) -> Tokens | None:
+    """Return the tokens per round of a profile, lowest to highest over its loads; None where none carry over to `k`.
+
+    Taken from the smallest measured K that is not below `k`: a figure of a smaller one says nothing about it.
+    """
+    rates: dict[int, list[float]] = {}
+    for point in profile.points:
+        if point.k >= k and point.tokens_per_round is not None:
+            rates.setdefault(point.k, []).append(min(point.tokens_per_round, point.k + 1.0))
+    if not rates or k < 1:
+        return None
+    nearest = min(rates)
+    how = "acted out" if profile.synthetic_acceptance is not None else f"measured with {profile.workload}"
+    return Tokens(min(rates[nearest]), max(rates[nearest]), nearest, f"{how} at K = {nearest} on {profile.device}")
 
 
 def choose(profile: Profile, version: str, copies: int = 1) -> Choice:
@@ -83,29 +103,27 @@ def _least_regret(measured: Mapping[int, Mapping[int, float]]) -> int:
     return max(worst, key=lambda k: (worst[k], -k))
 
 
-def plot(profile: Profile, predicted: Mapping[tuple[int, int], tuple[float, float]], width: int = 48) -> list[str]:
-    """Draw the measured speed-ups (`o`) over the predicted ranges (`-`), one line a load and K; `|` marks 1."""
-    measured = speedups(profile)
-    values = [value for by_k in measured.values() for k, value in by_k.items() if k]
-    values += [end for ends in predicted.values() for end in ends]
-    if not values:
+def plot(
+    measured: Mapping[tuple[int, int], float],
+    predicted: Mapping[tuple[int, int], tuple[float, float]],
+    width: int = 48,
+) -> list[str]:
+    """Draw speed-ups by (requests, K): measured (`o`) over the predicted range (`-`), one line each; `|` marks 1."""
+    if not measured:
         return []
-    most = max(2.0, *values)
+    most = max(2.0, *measured.values(), *(end for ends in predicted.values() for end in ends))
 
     def at(value: float) -> int:
         return min(width - 1, max(0, round(value / most * (width - 1))))
 
     lines = []
-    for load, by_k in measured.items():
-        for k, value in by_k.items():
-            if k == 0:
-                continue
-            cells = [" "] * width
-            low, high = predicted.get((load, k), (0.0, 0.0))
-            if high:
-                cells[at(low) : at(high) + 1] = "-" * (at(high) - at(low) + 1)
-            cells[at(1.0)] = "|"
-            cells[at(value)] = "o"
-            span = f"  predicted {low:.2f}-{high:.2f}" if high else ""
-            lines.append(f"{load:>4} x K {k:<2} [{''.join(cells)}] {value:.2f}{span}")
+    for (load, k), value in sorted(measured.items()):
+        cells = [" "] * width
+        low, high = predicted.get((load, k), (0.0, 0.0))
+        if high:
+            cells[at(low) : at(high) + 1] = "-" * (at(high) - at(low) + 1)
+        cells[at(1.0)] = "|"
+        cells[at(value)] = "o"
+        span = f"  predicted {low:.2f}-{high:.2f}" if high else ""
+        lines.append(f"{load:>4} x K {k:<2} [{''.join(cells)}] {value:.2f}{span}")
     return [*lines, f"{'':>10} 0{'':{width - 2}}{most:.1f} times the verifier alone"]

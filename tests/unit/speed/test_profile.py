@@ -14,7 +14,7 @@ from spectool.cli.profiled import measured_flags, read_profile
 from spectool.errors import CannotRunError, RefusedError, SourceError, UsageError
 from spectool.formats.profile import Profile
 from spectool.serving.bench import point_of
-from spectool.speed.profile import choose, plot, speedups
+from spectool.speed.profile import choose, measured_tokens, plot, speedups
 from spectool.speed.sweep import counts, points
 
 
@@ -81,10 +81,28 @@ def test_a_speed_up_above_the_tokens_per_round_is_no_measurement() -> None:
 
 
 def test_the_plot_marks_points_ranges_and_one() -> None:
-    line = plot(profile(FALLING), {(1, 7): (2.0, 2.4)})[1]
-    assert line.startswith("   1 x K 7 ")
-    assert line.index("|") < line.index("---") < line.index("o")
-    assert line.endswith("2.50  predicted 2.00-2.40")
+    lines = plot({(16, 7): 1.125, (1, 7): 2.5}, {(1, 7): (2.0, 2.4)})
+    assert lines[0].startswith("   1 x K 7 ")
+    assert lines[0].index("|") < lines[0].index("---") < lines[0].index("o")
+    assert lines[0].endswith("2.50  predicted 2.00-2.40")
+    assert "-" not in lines[1].partition("]")[0]
+    assert plot({}, {}) == []
+
+
+def test_tokens_of_a_profile_are_those_of_the_nearest_k_above() -> None:
+    def at(k: int, load: int, rate: float | None) -> dict[str, object]:
+        return {"k": k, "requests": load, "tokens_per_second": 1.0, "tokens_per_round": rate, "completed": 1}
+
+    found = profile({}, points=[at(0, 1, None), at(3, 1, 2.0), at(7, 1, 3.0), at(7, 4, 2.5), at(7, 8, None)])
+    seven, four, three = (measured_tokens(found, k) for k in (7, 4, 3))
+    assert seven is not None
+    assert (seven.low, seven.high, seven.k) == (2.5, 3.0, 7)
+    assert seven.basis == "measured with prompts.txt at K = 7 on NVIDIA A100"
+    assert four == seven
+    assert three is not None
+    assert (three.low, three.k) == (2.0, 3)
+    assert measured_tokens(found, 8) is None
+    assert measured_tokens(found, 0) is None
 
 
 def test_flags_of_a_profile(tmp_path: Path) -> None:
