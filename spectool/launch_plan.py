@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectool.checkpoint.folder import INDEX_NAME, Checkpoint, read_json
 from spectool.engine.facts import engine_facts
@@ -26,6 +26,10 @@ from spectool.planning.own import own_flags
 from spectool.planning.weights import Tensor, tensors_of
 from spectool.resources import package_data
 from spectool.speed.plan import speed_plan
+from spectool.speed.published import Tokens, given
+
+if TYPE_CHECKING:
+    from spectool.formats.profile import Profile
 
 
 def plan_for(
@@ -39,6 +43,8 @@ def plan_for(
     k: int | None = None,
     engine: str | None = None,
     workload: str | None = None,
+    expected: tuple[float, str] | None = None,
+    profile: Profile | None = None,
     found: Inspection | None = None,
 ) -> LaunchPlan:
     """Plan a launch.
@@ -53,12 +59,14 @@ def plan_for(
         k: tokens to draft; the drafter's own number where none is given.
         engine: the vLLM release to plan for; the newest known one where none is given.
         workload: what the requests are about (`spectool.speed.published.WORKLOADS`), for the speed range.
+        expected: tokens per round and where they come from, for the range; they win over measured and published ones.
+        profile: what was measured, for the range and beside it.
         found: the drafter and this verifier, where they were read with these settings already.
 
     Raises:
         SourceError: a folder cannot be read, or nothing is known of the verifier.
         QuestionError: the GPU's name, or the drafter, leaves something open.
-        UsageError: the GPU, the release or a flag makes no sense.
+        UsageError: the GPU, the release, a flag or the expected tokens per round make no sense.
         RefusedError: it cannot start.
 
     """
@@ -79,9 +87,24 @@ def plan_for(
         facts.version,
         names,
         workload=workload,
+        tokens=expected_tokens(*expected, tokens) if expected is not None else None,
+        profile=profile,
         most=plan.budget.sequences,
     )
     return replace(plan, speed=speed)
+
+
+def expected_tokens(length: float, source: str, k: int) -> Tokens:
+    """Return tokens per round that somebody expects.
+
+    Raises:
+        UsageError: `k` drafts cannot give them.
+
+    """
+    try:
+        return given(length, k, f"{source} at K = {k}")
+    except ValueError as error:
+        raise UsageError(f"{source}: {error}") from None
 
 
 def release_for(engine: str | None) -> Release:

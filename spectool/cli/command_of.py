@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectool.cli.options import parse_settings
+from spectool.report.plain import tell
 
 if TYPE_CHECKING:
     from spectool.engine.ask import Engine
+    from spectool.formats.profile import Profile
     from spectool.planning.command import Flag
     from spectool.planning.launch import LaunchPlan
+    from spectool.serving.acceptance import Expected
 
 
 def describe_pair(
@@ -44,9 +46,9 @@ def describe_pair(
         pair = replace(pair, verifier=own)  # a revision of the user's own stays as it was given
     errors = errors_of(pair)
     for found in errors:
-        sys.stderr.write(f"error {found.code}: {found.message}\n")
+        tell(f"error {found.code}: {found.message}")
         if getattr(found, "fix", None):
-            sys.stderr.write(f"  fix: {found.fix}\n")
+            tell(f"  fix: {found.fix}")
     if errors and not force:
         raise RefusedError(
             f"{drafter} has {len(errors)} error{'' if len(errors) == 1 else 's'}, so no engine was started",
@@ -113,9 +115,9 @@ def check_launch(
     fresh = [item for item in report.findings if (item.code, item.message) not in said]
     wrong = [item for item in fresh if item.severity == "error"]
     for item in wrong:
-        sys.stderr.write(f"error {item.code}: {item.message}\n")
+        tell(f"error {item.code}: {item.message}")
         if item.fix:
-            sys.stderr.write(f"  fix: {item.fix}\n")
+            tell(f"  fix: {item.fix}")
     if wrong and not force:
         raise RefusedError(
             f"this launch has {len(wrong)} error{'' if len(wrong) == 1 else 's'}, so no engine was started",
@@ -186,20 +188,26 @@ def find(engine_python: str | None, *, required: bool) -> Engine | None:
     except EngineMissingError as error:
         if required or engine_python or os.environ.get(VARIABLE):
             raise
-        sys.stderr.write(f"note: {error.message}; the command is for an engine elsewhere\n")
+        tell(f"note: {error.message}; the command is for an engine elsewhere")
         return None
 
 
 def plan_for_gpus(
     engine: Engine | None,
     pair: Any,
-    gpus: str,
+    gpus: str | None,
     settings: list[str] | None,
     extra: list[str],
     file_keys: dict[str, str],
     release: str | None = None,
-) -> LaunchPlan:
-    """Plan the launch on given GPUs, for the engine found, the release named, or the newest one known."""
+    *,
+    workload: str | None = None,
+    expected: Expected | None = None,
+    profile: Profile | None = None,
+) -> LaunchPlan | None:
+    """Plan the launch on the GPUs, if any, for the engine found, the release named, or the newest one known."""
+    if gpus is None:
+        return None
     from spectool.launch_plan import plan_for
     from spectool.planning.command import take_speculative
 
@@ -213,6 +221,9 @@ def plan_for_gpus(
         file_keys=file_keys,
         k=(own or {}).get("num_speculative_tokens"),
         engine=engine.version if engine is not None else release,
+        workload=workload,
+        expected=(expected.length, expected.source) if expected is not None else None,
+        profile=profile,
         found=_read_already(pair),
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spectool.formats.profile import Profile
+    from spectool.speed.plan import SpeedPlan
 
 PROFILE = "profile.json"
 
@@ -130,16 +131,20 @@ def speculative_words(k: int, acceptance: float | None) -> str:
     return json.dumps(own)
 
 
-def show_profile(profile: Profile, folder: Path, version: str, *, as_json: bool) -> None:
-    """Say what was measured, and what it means for serving."""
+def show_profile(profile: Profile, folder: Path, version: str, speed: SpeedPlan | None, *, as_json: bool) -> None:
+    """Say what was measured, beside what is predicted on these GPUs, and what it means for serving."""
     from spectool.cli.output import print_json
     from spectool.report.plain import printable
-    from spectool.speed.profile import choose, plot
+    from spectool.report.speed import measured_lines
+    from spectool.speed.profile import choose, plot, speedups
 
     if as_json:
         print_json(profile.model_dump(mode="json"))
         return
-    lines = plot(profile, {})
+    if speed is not None:
+        lines = measured_lines(speed)
+    else:
+        lines = plot({(load, k): x for load, by_k in speedups(profile).items() for k, x in by_k.items() if k}, {})
     try:
         choice = choose(profile, version)
     except ValueError as error:
