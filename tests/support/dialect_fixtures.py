@@ -448,14 +448,21 @@ FLAT = ("architectures", "block_size", "dflash_config", "eagle_config", "mask_to
 FLAT += ("num_target_layers", "target_layer_ids", "draft_vocab_size", "fc_norm")
 
 
+CLASSES = {"peagle": "PEagleDraftModel", "dflash": "DFlashDraftModel", "dspark": "DSparkDraftModel"}
+
+
 def speculators(view: View, kind: str, tokens: int, ids: str, size: Size, *gone: str, **top: Any) -> Fixture:
-    """A folder's tensors with a Speculators config; `gone` are tensors that the release does not save."""
+    """A folder's tensors with a Speculators config; `gone` are tensors that the release does not save.
+
+    `frozen`, which is no key: the release saves the verifier's embedding and head as well.
+    """
+    frozen = top.pop("frozen", False)
 
     def change(config: dict[str, Any], shapes: Shapes) -> None:
         layer = {key: value for key, value in config.items() if key not in FLAT}
         config.clear()
         method = {"proposal_type": "greedy", "speculative_tokens": tokens, "verifier_accept_k": 1}
-        config |= {"architectures": [f"{kind}DraftModel"], "speculators_model_type": kind, ids: list(size.taps)}
+        config |= {"architectures": [CLASSES[kind]], "speculators_model_type": kind, ids: list(size.taps)}
         config |= {"transformer_layer_config": layer, "mask_token_id": size.mask, "block_size": size.block}
         config |= {"draft_vocab_size": size.draft_vocab, "tie_word_embeddings": False, "target_hidden_size": None}
         verifier = {"name_or_path": "org/verifier", "architectures": ["Qwen3ForCausalLM"]}
@@ -463,6 +470,11 @@ def speculators(view: View, kind: str, tokens: int, ids: str, size: Size, *gone:
         config |= top
         if "ptd_token_id" in top:
             without(config, "mask_token_id")
+        if kind == "peagle":
+            without(config, "block_size")
+            shapes["mask_hidden"] = (1, 1, *shapes["mask_hidden"][-1:])
+        if frozen:
+            shapes |= {"embed_tokens.weight": (size.vocab, 32), "lm_head.weight": (size.draft_vocab, 32)}
         rename(shapes, ("midlayer.", "layers.0."))
         if size.draft_vocab != size.vocab:
             shapes |= {"d2t": (size.draft_vocab,), "t2d": (size.vocab,), "lm_head.weight": (size.draft_vocab, 32)}
@@ -480,7 +492,7 @@ CONFIDENT = {"enable_confidence_head": True, "confidence_head_with_markov": True
 CONFIDENT |= {"markov_head_type": "vanilla"}
 UNCHOSEN = {"norm_before_residual": True, "norm_before_fc": False, "fc_norm": False, "norm_output": False}
 SPECULATORS: dict[str, Fixture] = {
-    "dflash-speculators-050": speculators(drafters.zlab(SIZE), "dflash", 7, AUX, SIZE, max_anchors=256),
+    "dflash-speculators-050": speculators(drafters.zlab(SIZE), "dflash", 7, AUX, SIZE, max_anchors=256, frozen=True),
     "dflash-speculators-060": speculators(
         drafters.zlab(SIZE), "dflash", 7, AUX, SIZE, max_anchors=256, sliding_window_non_causal=False
     ),

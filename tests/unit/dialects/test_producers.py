@@ -7,6 +7,7 @@ reads, where a package of today writes the generation of the fixture.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ OTHERWISE = {
     "dspark-specforge": {"rope_parameters"},
     "peagle-specforge": {"rope_parameters"},
     "peagle-nemo-reduced": {"model_type"},
+    "dspark-speculators-090": {"sliding_window_non_causal", "layer_types", "sliding_window"},
+    "peagle-speculators-090": {"norm_before_residual"},
 }
 SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
 
@@ -31,8 +34,17 @@ def made(name: str) -> dict[str, Any]:
     return dict(json.loads((MADE / f"{name}.json").read_text(encoding="utf-8")))
 
 
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with Speculators' decoder at the top, and of its proposals what vLLM reads."""
+    top = {key: value for key, value in config.items() if key not in {"transformer_layer_config", "speculators_config"}}
+    for method in config.get("speculators_config", {}).get("proposal_methods", ()):
+        top["speculative_tokens"] = method["speculative_tokens"]
+    return {**config.get("transformer_layer_config", {}), **top}
+
+
 def test_there_are_some() -> None:
-    assert {"dflash-specforge", "dspark-specforge", "peagle-specforge"} <= set(NAMES)
+    methods = ("dflash", "dspark", "peagle")
+    assert {f"{method}-{name}" for method in methods for name in ("specforge", "speculators-090")} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +55,7 @@ def test_tensors_are_those_the_package_saves(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_configuration_is_the_packages(name: str) -> None:
-    theirs, ours = made(name)["config"], ALL[name].view.config
+    theirs, ours = flat(made(name)["config"]), flat(ALL[name].view.config)
     shared = [key for key in ours if key in theirs and key not in OTHERWISE.get(name, set())]
     assert {key: ours[key] for key in shared} == {key: theirs[key] for key in shared}
     assert set(SIZES) | {"architectures"} <= set(shared)
