@@ -484,7 +484,14 @@ def speculators(view: View, kind: str, tokens: int, ids: str, size: Size, *gone:
 
     content = {"d2t": OFFSETS, "t2d": T2D} if size.draft_vocab != size.vocab else {}
     changed = rebuilt(view, f"speculators-{kind}", change)
-    return Fixture(f"{kind}-speculators", changed, drafters.verifier(SIZE), content=content)
+    theirs = {name: Spec("BF16", (128, 32)) for name in ("model.embed_tokens.weight", "lm_head.weight")}
+    return Fixture(
+        f"{kind}-speculators",
+        changed,
+        drafters.verifier(SIZE),
+        verifier_tensors=theirs if frozen else None,
+        content=content,
+    )
 
 
 AUX, EAGLE_AUX = "aux_hidden_state_layer_ids", "eagle_aux_hidden_state_layer_ids"
