@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,10 +63,11 @@ def run_sweep(options: SweepOptions, drafter: str, pair: Any, engine: Any, extra
         own = speculative_words(k, options.acceptance)
         return [word for part in flags_for(engine, pair, [*served, SPECULATIVE, own]) for word in part.argv]
 
+    named = sorted({flag.name for flag in flags.given(extra)})
     workload = options.prompts.name if options.prompts is not None else "random tokens"
     about: dict[str, Any] = {
-        "drafter": drafter,
-        "verifier": verifier,
+        "drafter": recorded_name(drafter),
+        "verifier": recorded_name(verifier),
         "method": str(pair.method),
         "engine": f"{engine.distribution} {engine.version}",
         "device": ", ".join(engine.device_names[:1]) or engine.device,
@@ -85,7 +87,7 @@ def run_sweep(options: SweepOptions, drafter: str, pair: Any, engine: Any, extra
         output_tokens=options.max_tokens,
         per_request=4,
         folder=options.folder,
-        setting={**about, "flags": extra},
+        setting={**about, "flags": named, "launch_sha256": fingerprint([drafter, str(pair.verifier)], extra)},
         minutes=options.minutes,
         api_key=flags.value_of(extra, "--api-key") or os.environ.get("VLLM_API_KEY"),
     )
@@ -96,6 +98,20 @@ def run_sweep(options: SweepOptions, drafter: str, pair: Any, engine: Any, extra
     profile = Profile(format="spectool profile 1", **about, points=tuple(found))
     bench.write_whole(options.folder / PROFILE, profile.model_dump_json(indent=1) + "\n")
     return profile
+
+
+def recorded_name(source: str) -> str:
+    """Return what a record calls a model: its Hub id, or the name of its folder, never a path."""
+    folder = Path(source)
+    return folder.resolve().name if folder.exists() else source
+
+
+def fingerprint(sources: Sequence[str], extra: Sequence[str]) -> str:
+    """Return a hash of what a launch consists of, to tell another one by: records hold no path and no secret."""
+    from spectool.planning.redact import redact_argv
+
+    where = [str(Path(source).resolve()) if Path(source).exists() else source for source in sources]
+    return hashlib.sha256("\0".join([*where, *redact_argv(extra)]).encode(errors="surrogateescape")).hexdigest()
 
 
 def check_workload(options: SweepOptions) -> list[str] | None:
