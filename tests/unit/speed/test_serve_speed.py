@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from command_line import Outcome, spectool
 from production import Production, make_production
 
+from spectool.cli.command_of import describe_pair
+from spectool.cli.profiled import read_profile, speed_here
 from spectool.cli.serve import Workload
+from spectool.cli.sweep import show_profile
+from spectool.errors import SourceError
+from spectool.planning.gpus import Gpus, parse_gpus
 from spectool.speed.published import WORKLOADS
 
 
@@ -144,3 +150,31 @@ def test_where_nothing_is_predicted_the_measured_points_are_still_shown(pair: Pr
     assert [point["predicted"] for point in found["measured"]] == [None, None, None]
     done = serve(pair, "--profile", str(path), "--format", "text", gpus="l40s:1")
     assert "acceptance length 3.7 acted out" in done.err
+
+
+def test_a_sweep_s_plot_shows_the_ranges_of_this_machine_s_gpus(
+    pair: Production, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = read_profile(profile(tmp_path, pair.drafter))
+    engine: Any = SimpleNamespace(version="0.32.0")
+    described = describe_pair(str(pair.drafter), str(pair.verifier), None, [], force=False)
+
+    def lines(gpus: str | None, *extra: str) -> list[str]:
+        def here() -> Gpus:
+            if gpus is None:
+                raise SourceError("no GPU was found here")
+            return parse_gpus(gpus)
+
+        monkeypatch.setattr("spectool.own_gpus.this_machine", here)
+        speed = speed_here(measured, engine, described, None, list(extra))
+        assert (speed is None) is (gpus is None)
+        show_profile(measured, tmp_path, engine.version, speed, as_json=False)
+        return [line for line in capsys.readouterr().out.splitlines() if " x K 7 " in line]
+
+    # Of eight GPUs vLLM takes one, unless it is told otherwise: two of them are another prediction.
+    one, two = lines("a100-80gb:8"), lines("a100-80gb:8", "--tensor-parallel-size", "2")
+    assert "2.77  predicted " in one[0]
+    assert one[0] != two[0]
+    assert ["predicted" in line for line in one] == [True, True, False]
+    assert ["predicted" in line for line in lines("l40s:1")] == [False] * 3
+    assert ["predicted" in line for line in lines(None)] == [False] * 3
