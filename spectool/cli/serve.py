@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from spectool.cli import profiled
-from spectool.cli.options import Format, OutputFormat, Quiet, Settings, Verifier
+from spectool.cli.options import PageFormat, Quiet, Settings, Verifier
 from spectool.report.plain import tell
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def command(
         Path | None, typer.Option("--profile", metavar="FILE", help="Serve with the K `probe --sweep` measured best.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Serve a drafter that has errors.")] = False,
-    format: OutputFormat = Format.text,  # noqa: A002 - the option's name
+    format: Annotated[PageFormat, typer.Option("--format", help="How to print a dry run.")] = PageFormat.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
 ) -> None:
     """Serve a drafter and its verifier in vLLM. Flags after -- go to vllm serve."""
@@ -132,6 +131,7 @@ def command(
         read_config_file,
         speaks_of_newest,
     )
+    from spectool.cli.launch_shown import explain, only_shown, show
     from spectool.cli.wish import wish_of
     from spectool.planning import flags
     from spectool.planning.command import served_name
@@ -140,6 +140,7 @@ def command(
     from spectool.planning.several import own_rank
     from spectool.serving.address import from_flags, with_port
 
+    only_shown(format, dry_run=dry_run)
     wish = wish_of(drafter, verifier, settings, gpus, ctx.args)
     wish = replaced(wish, gpus=named_gpus(wish.gpus, gpu_file))
     profiled.check_workload(workload, wish.gpus)
@@ -185,7 +186,7 @@ def command(
         hand_over(emit, parts, pair, wish, engine, plan)
         return
     if dry_run:
-        show(parts, format, plan, said)
+        show(wish.drafter, parts, format, plan, said)
         return
     if not quiet:
         explain(parts if plan is not None else [], plan, said)
@@ -193,9 +194,7 @@ def command(
     refused = bool(errors_of(pair)) and not force
     plain = plain_command(engine, pair, extra, plan) if or_plain else None
     if replace:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.execve(argv[0], argv, environment)  # noqa: S606 - no shell is meant
+        become(argv, environment)
     from spectool.serving.serve import Job
 
     job = Job(
@@ -211,6 +210,13 @@ def command(
         env=environment,
     )
     raise typer.Exit(run(job, quiet=quiet))
+
+
+def become(argv: list[str], environment: dict[str, str]) -> NoReturn:
+    """Replace this process with the engine."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(argv[0], argv, environment)  # noqa: S606 - no shell is meant
 
 
 def run(job: Job, *, quiet: bool) -> int:
@@ -244,56 +250,3 @@ def hand_over(
     sys.stdout.write(text)
     for note in [*notes, *(plan.notes if plan is not None else ())]:
         tell(f"note: {note}")
-
-
-def show(parts: list[Flag], form: Format, plan: LaunchPlan | None = None, said: Sequence[str] = ()) -> None:
-    """Print the command to stdout; as text, plan and reasons go to stderr, so that stdout can be pasted."""
-    import shlex
-
-    from spectool.planning import render
-    from spectool.planning.redact import redact_argv
-    from spectool.planning.several import machines
-
-    if form is Format.json:
-        from spectool.cli.output import print_json
-
-        document = render.as_json(parts)
-        document["findings"] = list(said)
-        if plan is not None and plan.gpus.nodes > 1:
-            document["machines"] = [
-                {
-                    "title": machine.title,
-                    "before": [list(words) for words in machine.before],
-                    "argv": redact_argv([word for part in machine.parts for word in part.argv]),
-                }
-                for machine in machines(parts, plan.gpus.nodes)
-            ]
-        if plan is not None:
-            from spectool.report.serve_plan import launch_record
-
-            document["plan"] = launch_record(plan)
-        print_json(document)
-        return
-    if plan is not None and plan.gpus.nodes > 1:
-        for machine in machines(parts, plan.gpus.nodes):
-            sys.stdout.write(f"# {machine.title}\n")
-            sys.stdout.write("".join(f"{shlex.join(words)}\n" for words in machine.before))
-            sys.stdout.write(render.as_shell(machine.parts) + "\n" if machine.parts else "")
-    else:
-        sys.stdout.write(render.as_shell(parts) + "\n")
-    sys.stdout.flush()
-    explain(parts, plan, said)
-
-
-def explain(parts: list[Flag], plan: LaunchPlan | None, said: Sequence[str]) -> None:
-    """Say on stderr why each flag is there, what the plan found, and what the rules said."""
-    from spectool.planning import render
-    from spectool.report.plain import printable
-
-    lines = render.reasons(parts)
-    if plan is not None:
-        from spectool.report.serve_plan import launch_text
-
-        sys.stderr.write(printable(launch_text(plan, lines)))
-        lines = []
-    sys.stderr.write("".join(printable(f"{line}\n") for line in [*(f"  {line}" for line in lines), *said]))

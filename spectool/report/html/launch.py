@@ -11,17 +11,28 @@ from spectool.planning.launch import LaunchPlan
 from spectool.planning.memory import CASES, GIB, Memory
 from spectool.planning.redact import redact_argv
 from spectool.planning.render import as_shell
-from spectool.report.html.charts import COLOURS, SPARE, stacked_bar
+from spectool.planning.several import machines
+from spectool.report.html.charts import COLOURS, SPARE, Span, range_chart, stacked_bar
 from spectool.report.html.element import Child, h
 from spectool.report.html.page import page, section, table
+from spectool.report.speed import speed_lines
+from spectool.speed.plan import SpeedPlan
 
 
-def launch_html(title: str, parts: Sequence[Flag], plan: LaunchPlan | None) -> str:
-    """Return a command, and its plan if one was made, as a document. `title` names the drafter."""
-    return page(title, "spectool serve", _body(parts, plan))
+def launch_html(title: str, parts: Sequence[Flag], plan: LaunchPlan | None, said: Sequence[str] = ()) -> str:
+    """Return a command, and its plan if one was made, as a document.
+
+    Args:
+        title: names the drafter.
+        parts: of the command.
+        plan: on given GPUs.
+        said: what the rules found, as lines.
+
+    """
+    return page(title, "spectool serve", _body(parts, plan, said))
 
 
-def _body(parts: Sequence[Flag], plan: LaunchPlan | None) -> Iterator[Child]:
+def _body(parts: Sequence[Flag], plan: LaunchPlan | None, said: Sequence[str]) -> Iterator[Child]:
     if plan is not None:
         yield h(
             "p",
@@ -30,9 +41,14 @@ def _body(parts: Sequence[Flag], plan: LaunchPlan | None) -> Iterator[Child]:
         )
         if plan.unknown:
             yield h("p", f"{len(plan.unknown)} not known", class_="verdict warning", role="status")
-    yield section("Command", h("pre", as_shell(list(parts)), tabindex="0", aria_label="command"))
+    for heading, text in _commands(parts, plan):
+        yield section(heading, h("pre", text, tabindex="0", aria_label=heading))
+    if said:
+        yield section("Findings", h("ul", [h("li", line) for line in said]))
     if plan is not None and plan.memory is not None:
         yield from _memory(plan, plan.memory)
+    if plan is not None and plan.speed is not None:
+        yield from _speed(plan.speed)
     rows = [
         (h("code", shlex.join(redact_argv(part.argv))), part.reason, h("code", part.source) if part.source else "")
         for part in parts
@@ -42,6 +58,37 @@ def _body(parts: Sequence[Flag], plan: LaunchPlan | None) -> Iterator[Child]:
     if plan is not None and (plan.notes or plan.unknown):
         notes = [("note", text) for text in plan.notes] + [("unknown", text) for text in plan.unknown]
         yield section("To know", table("Notes, and what is not known", ("kind", "what"), notes))
+
+
+def _commands(parts: Sequence[Flag], plan: LaunchPlan | None) -> list[tuple[str, str]]:
+    """Return the command with its heading; on several machines, what each runs."""
+    if plan is None or plan.gpus.nodes == 1:
+        return [("Command", as_shell(list(parts)))]
+    return [
+        (
+            f"Command of {machine.title}",
+            "\n".join([*map(shlex.join, machine.before), *([as_shell(machine.parts)] if machine.parts else [])]),
+        )
+        for machine in machines(parts, plan.gpus.nodes)
+    ]
+
+
+def _speed(speed: SpeedPlan) -> Iterator[Child]:
+    """Draw the ranges if there are any, and say what they rest on."""
+    measured = {(point.requests, point.k): point.speedup for point in speed.measured}
+    spans = [
+        Span(
+            f"{row.requests} at a time, K {row.planned.k}",
+            row.planned.low,
+            row.planned.centre,
+            row.planned.high,
+            measured.get((row.requests, row.planned.k)),
+        )
+        for row in speed.rows
+        if row.planned is not None
+    ]
+    chart = range_chart("Speed over the verifier alone, 80 % range", spans, start=0.0, unit="x", mark=1.0)
+    yield section("Speed", *([chart] if spans else []), h("ul", [h("li", line.strip()) for line in speed_lines(speed)]))
 
 
 def _memory(plan: LaunchPlan, memory: Memory) -> Iterator[Child]:

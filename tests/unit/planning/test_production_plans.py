@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -130,3 +132,33 @@ def test_what_is_inferred_is_marked(root: Path) -> None:
         assert record["sources"]
         readme = (root / "examples/production/README.md").read_text(encoding="utf-8")
         assert f"]({name}/plan.txt)" in readme
+
+
+def test_a_plan_as_a_page(pair: Production) -> None:
+    page = serve(pair, "--format", "html")
+    assert page.code == 0, page.err
+    document = json.loads(serve(pair, "--format", "json").out)
+    words = html.unescape(re.sub(r"<[^>]*>", " ", page.out.partition("</style>")[2]))
+    for word in document["argv"]:
+        assert word in words
+    for line in document["plan"]["memory"]["lines"]:
+        assert line["what"] in words
+        assert f"{line['bytes'] / 2**30:.2f}" in words
+    speed = document["plan"]["speed"]
+    drawn = page.out.count('aria-label="Speed over the verifier alone, 80 % range: ')
+    assert drawn == int(any(row["planned"] for row in speed["by_requests"]))
+    assert "<script" not in page.out
+
+
+def test_each_machine_has_its_command_on_the_page(tmp_path: Path) -> None:
+    page = serve(make_production("qwen3-30b-a3b-dflash", tmp_path), "--format", "html", gpus="h200:1x2")
+    assert page.code == 0, page.err
+    assert [f">Command of machine {rank}<" in page.out for rank in range(3)] == [True, True, False]
+    assert page.out.count("--headless \\") + page.out.count("--headless<") == 1
+
+
+@pytest.mark.parametrize("form", ["json", "html"])
+def test_a_format_is_for_what_is_printed(tmp_path: Path, form: str) -> None:
+    outcome = spectool("serve", str(tmp_path), "--emit", "sh", "--format", form)
+    assert outcome.code == 2
+    assert f"--format {form} goes with --dry-run" in outcome.err
