@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectool.conversion import ConversionPlan, origins, plan_conversion
-from spectool.dialects.catalogue import catalogue
+from spectool.dialects.catalogue import extended
 from spectool.dialects.predicates import as_text
 from spectool.dialects.sources import parse_setting
 from spectool.errors import RefusedError, UsageError
@@ -34,7 +34,7 @@ def plan_replay(record_path: str, source: str | None = None, verifier: str | Non
     """
     record = read_record(Path(record_path))
     require_intact(record, record_path)
-    known = catalogue().get(record.dialect.name)
+    known = extended().get(record.dialect.name)
     if known is None or known.sha256 != record.dialect.sha256:
         raise RefusedError(
             f"the dialect file {record.dialect.name} of this spectool is not the recorded one",

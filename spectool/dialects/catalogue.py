@@ -1,4 +1,4 @@
-"""Load the dialect files that ship with spectool."""
+"""Load the dialect files that ship with spectool, and those from elsewhere (`spectool.dialects.plugins`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import hashlib
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources.abc import Traversable
 
 from pydantic import ValidationError
 
+from spectool.dialects.plugins import named_folders, packaged_folders
 from spectool.errors import SourceError, UsageError
 from spectool.formats.dialect import DialectFile
 from spectool.resources import data_folder
@@ -25,18 +27,39 @@ class Dialect:
 
 @cache
 def catalogue() -> dict[str, Dialect]:
-    """Return all dialects by name, in alphabetical order.
+    """Return the dialects that ship, and those of folders the user names, by name.
 
     Raises:
         SourceError: a dialect file is broken; the message names it and every fault.
 
     """
-    entries = [entry for entry in data_folder("converters").iterdir() if entry.name.endswith(".toml")]
-    dialects = {}
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        dialect = parse_dialect(entry.name, entry.read_bytes())
-        dialects[dialect.file.dialect] = dialect
-    return dialects
+    return _with(_with({}, data_folder("converters")), *named_folders())
+
+
+@cache
+def extended() -> dict[str, Dialect]:
+    """Return those of installed packages as well. It takes a look at every package: where the others do not do.
+
+    Raises:
+        SourceError: as above.
+
+    """
+    return _with(catalogue(), *packaged_folders())
+
+
+def _with(known: dict[str, Dialect], *folders: Traversable) -> dict[str, Dialect]:
+    found = dict(known)
+    for folder in folders:
+        entries = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            dialect = parse_dialect(entry.name, entry.read_bytes())
+            if dialect.file.dialect in found:
+                raise SourceError(
+                    f"{folder}: the dialect {dialect.file.dialect} exists already",
+                    hint="Give it a name of its own: METHOD-PRODUCER.toml.",
+                )
+            found[dialect.file.dialect] = dialect
+    return found
 
 
 def parse_dialect(name: str, content: bytes) -> Dialect:
@@ -66,6 +89,8 @@ def dialect_named(name: str) -> Dialect:
 
     """
     known = catalogue()
+    if name not in known:
+        known = extended()
     if name not in known:
         raise UsageError(f"no dialect named {name!r}", hint=f"Known dialects: {', '.join(known)}.")
     return known[name]

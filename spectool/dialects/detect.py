@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectool.dialects.catalogue import Dialect, catalogue
+from spectool.dialects.catalogue import Dialect, catalogue, extended
 from spectool.dialects.predicates import matches
 from spectool.dialects.recognised import recognise
 from spectool.dialects.view import View
@@ -21,8 +21,15 @@ def meets(match: Match, view: View) -> bool:
 
 
 def candidates(view: View) -> list[Dialect]:
-    """Return every dialect whose predicates hold; more than one is a fault of the dialect files."""
-    return [dialect for dialect in catalogue().values() if meets(dialect.file.match, view)]
+    """Return every dialect whose predicates hold; more than one is a fault of the dialect files.
+
+    Those of installed packages come last: they are asked where no other fits.
+    """
+    for known in (catalogue, extended):
+        found = [dialect for dialect in known().values() if meets(dialect.file.match, view)]
+        if found:
+            return found
+    return []
 
 
 def detect(view: View) -> Dialect:

@@ -17,7 +17,7 @@ from typing import Literal
 from spectool import __version__
 from spectool.checkpoint.folder import CONFIG_NAME, INDEX_NAME, read_json
 from spectool.checkpoint.header import TensorInfo, read_header
-from spectool.dialects.catalogue import catalogue
+from spectool.dialects.catalogue import extended
 from spectool.errors import SourceError
 from spectool.formats.provenance import FILE, OutputFile, Provenance
 from spectool.record.load import read_record
@@ -125,7 +125,7 @@ def _notes(record: Provenance) -> list[str]:
     notes = []
     if record.tool.version != __version__:
         notes.append(f"written by spectool {record.tool.version}, verified by {__version__}")
-    ours = catalogue().get(record.dialect.name)
+    ours = extended().get(record.dialect.name)
     if ours is None or ours.sha256 != record.dialect.sha256:
         notes.append(f"the dialect file {record.dialect.name} of this spectool is another one than the record's")
     return notes

@@ -61,9 +61,14 @@ def converters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     shutil.copytree(str(data_folder("converters")), tmp_path / "converters")
     (tmp_path / "converters" / "dflash-madeup.toml").write_text(MADE_UP)
     monkeypatch.setattr(module, "data_folder", lambda kind: tmp_path / kind)
-    module.catalogue.cache_clear()
+    forget()
     yield
+    forget()
+
+
+def forget() -> None:
     module.catalogue.cache_clear()
+    module.extended.cache_clear()
 
 
 def made_up(config: Config, tensors: Tensors) -> None:
@@ -97,3 +102,62 @@ def test_without_the_file_it_is_unknown(tmp_path: Path) -> None:
     outcome = spectool("inspect", str(source))
     assert outcome.code == 1
     assert "no drafter layout spectool knows" in outcome.err
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    forget()
+    yield
+    forget()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_folder_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "dflash-madeup.toml").write_text(MADE_UP)
+    monkeypatch.setenv("SPECTOOL_DIALECTS", str(tmp_path / "own"))
+    source = folder(PAIRS / "dflash-zlab", tmp_path / "source", made_up)
+    assert json.loads(spectool("inspect", str(source), "--format", "json").out)["dialect"] == "dflash-madeup"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTOOL_DIALECTS", str(tmp_path / "gone"))
+    done = spectool("inspect", str(PAIRS / "dflash-zlab"))
+    assert done.code == 2
+    assert "SPECTOOL_DIALECTS names" in done.err
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_dialect_cannot_take_a_shipped_ones_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (data_folder("converters") / "dflash-zlab.toml").read_text()
+    (tmp_path / "dflash-zlab.toml").write_text(text.replace('title = "', 'title = "Better '))
+    monkeypatch.setenv("SPECTOOL_DIALECTS", str(tmp_path))
+    done = spectool("inspect", str(PAIRS / "dflash-zlab"))
+    assert done.code == 2
+    assert "dflash-zlab exists already" in done.err
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("value", ["madeup_dialects.files", "madeup_dialects"])
+def test_a_package_that_points_at_data(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed as pip does it; importing the package would fail, and nobody does."""
+    package = tmp_path / "site" / "madeup_dialects"
+    data = package / "files" if value.endswith(".files") else package
+    data.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (data / "dflash-madeup.toml").write_text(MADE_UP)
+    info = tmp_path / "site" / "madeup_dialects-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: madeup-dialects\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[spectool.dialects]\nmadeup = {value}\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    source = folder(PAIRS / "dflash-zlab", tmp_path / "source", made_up)
+    shown = spectool("inspect", str(source), "--format", "json")
+    assert shown.code == 0, shown.err
+    assert json.loads(shown.out)["dialect"] == "dflash-madeup"
+    shutil.rmtree(data)
+    forget()
+    done = spectool("inspect", str(source))
+    assert done.code == 2
+    assert "is no folder of a package" in done.err
