@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME
 # Prints the engine's interpreter, or nothing where none can be had; installs it first if need be.
 FIND_ENGINE = $(PYTHON) tests/support/environments.py engine
 
-.PHONY: help demo test check bench field conformance operations sweep evaluation docs pages floors dist gpu facts engine dev clean python
+.PHONY: help demo test check bench field conformance dialects operations sweep evaluation docs pages floors dist gpu facts engine dev clean python
 .DEFAULT_GOAL := help
 
 help:  ## list these targets
@@ -56,6 +56,9 @@ docs: dev  ## build the site into build/site
 
 dist: dev  ## build wheel and sdist, twice, and hold the two against each other; list what spectool needs (SBOM)
 	$(VENV) tests/support/release.py
+
+dialects: dev  ## run every layout in vLLM before and after conversion; writes docs/dialects-engine.md
+	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && $(VENV) tests/engine/dialect_table.py --engine $$engine
 
 operations: dev  ## serve with vLLM: planted failures, native against converted, kills, two machines (half an hour)
 	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && \
