@@ -122,6 +122,7 @@ class Check:
         while thread.is_alive():
             if stopped():
                 self._stop.set()
+                self._client.hang_up()
                 return None
             tick()
             time.sleep(_POLL)

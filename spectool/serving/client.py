@@ -57,6 +57,16 @@ class Client:
         self._key = api_key
         self._prefix = prefix
         self._public = public
+        self._open: set[http.client.HTTPConnection] = set()
+
+    def hang_up(self) -> None:
+        """End what other threads are asking; they see it fail.
+
+        A server that is told to stop waits for its connections first (vLLM 0.32, seen when two ranks were stopped
+        while one answered: the answer never came).
+        """
+        for connection in tuple(self._open):
+            _end(connection)
 
     def healthy(self) -> bool:
         """Say whether `/health` answers 200: vLLM listens only when its engine is ready."""
@@ -157,6 +167,7 @@ class Client:
         guard = threading.Timer(timeout + GUARD_MARGIN, _cut, (connection, late))
         guard.daemon = True
         guard.start()
+        self._open.add(connection)
         try:
             connection.request(method, self._prefix + path, body, headers)
             response = connection.getresponse()
@@ -179,6 +190,7 @@ class Client:
             raise EngineMissingError(f"{self._address}{path} did not answer: {clean(str(why)[:500])}") from error
         finally:
             guard.cancel()
+            self._open.discard(connection)
             connection.close()
 
 
@@ -198,6 +210,10 @@ class _UnixConnection(http.client.HTTPConnection):
 def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
     """End a conversation that takes too long, under the feet of whoever reads."""
     late.set()
+    _end(connection)
+
+
+def _end(connection: http.client.HTTPConnection) -> None:
     with suppress(OSError, AttributeError):  # it ended by itself, or never began
         connection.sock.shutdown(socket.SHUT_RDWR)
 

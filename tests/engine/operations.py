@@ -241,13 +241,16 @@ def test_two_machines_on_the_loopback(serve: object, root: Path, pairs: Path, tm
     head = serve(pairs / "dflash-zlab", flags=(*FLAGS, *several, "--node-rank", "0"), env=env)
     worker = serve(pairs / "dflash-zlab", flags=(*FLAGS, *several, "--node-rank", "1", "--headless"), env=env)
     wait_for(
-        lambda: any("ready after" in line for line in head.said()) or worker.process.poll() is not None,
+        lambda: any(": check: " in line for line in head.said()) or worker.process.poll() is not None,
         "the head",
         START_SECONDS,
     )
+    assert any("check: good: " in line for line in head.said())
     assert worker.process.poll() is None, worker.log.read_text(errors="replace")[-4000:]
     assert "world_size=2 rank=1" in worker.log.read_text(errors="replace")
     assert len(Client(head.address).complete("verifier", "def f(", 8, 120.0).tokens) == 8
     for served in (head, worker):
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(90) == 0
+    assert head.process.wait(90) == 0
+    worker.process.wait(90)  # with the head gone or with its signal, whichever it sees first
+    assert head.engine() == worker.engine() == []

@@ -14,6 +14,7 @@ from fake_engine import environment, make_site, wait_for
 
 from spectool.errors import EngineMissingError
 from spectool.serving import client as client_module
+from spectool.serving.acceptance import Check
 from spectool.serving.address import Address, free_port
 from spectool.serving.client import Client, Completion
 
@@ -127,3 +128,27 @@ def test_a_unix_socket(tmp_path: Path) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         assert Client(Address(uds=path)).healthy()
         server.shutdown()
+
+
+def test_a_check_that_is_stopped_hangs_up() -> None:
+    """vLLM, told to stop, waits for its connections: one that nobody reads any more holds it until it is killed."""
+    asked, ended = threading.Event(), threading.Event()
+
+    class Silent(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while said := self.request.recv(65536):
+                if said.startswith(b"GET /metrics"):
+                    self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                    return
+                asked.set()
+            ended.set()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Silent) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = Client(Address(port=server.server_address[1]))
+        check = Check(client, "m", prompts=["x"])
+        assert check.run(asked.is_set, lambda: None) is None
+        assert ended.wait(10.0)
+        server.shutdown()
+    wait_for(lambda: not client._open, "the end of the conversation")
