@@ -10,7 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Finished documents and command lines, whose parts are quoted one by one; and what quotes nothing.
-QUOTED = {("serve.py", "stdout"), ("probe.py", "stdout"), ("schema.py", "stdout"), ("main.py", "stderr")}
+QUOTED = {
+    ("serve.py", "stdout"),
+    ("launch_shown.py", "stdout"),
+    ("probe.py", "stdout"),
+    ("schema.py", "stdout"),
+    ("main.py", "stderr"),
+}
 
 
 def writes(path: Path) -> Iterator[tuple[str, int]]:

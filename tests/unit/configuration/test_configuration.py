@@ -71,7 +71,7 @@ def test_nothing_said_is_everything(tmp_path: Path) -> None:
     [
         ("fail_on = 'note'", "unknown key 'fail_on'", "Did you mean fail-on?"),
         ("selct = ['ATT']", "unknown key 'selct'", "Did you mean select?"),
-        ("colour = 1", "unknown key 'colour'", "Known keys: fail-on, select, ignore, engine."),
+        ("colour = 1", "unknown key 'colour'", "Known keys: fail-on, select, ignore, gpu-file, engine."),
         ("fail-on = 'fatal'", "fail-on: input should be 'error'", "schema show configuration"),
         ("select = 'ATT'", "select: input should be a valid list", "schema show configuration"),
         ("select = []", "select: list should have at least 1 item", "schema show configuration"),
