@@ -62,7 +62,7 @@ FAULTS = (
         "SPC005",
         flags=("-sc", '{"rejection_sample_method": "synthetic"}'),
     ),
-    Fault("drafter-length", "beyond the drafter's own", "SPC004", flags=("-sc", '{"max_model_len": 100000}')),
+    Fault("drafter-length", "beyond what the drafter's own", "SPC004", flags=("-sc", '{"max_model_len": 100000}')),
     Fault("extra-tensor", "does not know", "TEN002", change=with_zeros("layers.0.extra_thing", 8)),
     Fault("runner-forced", "no Triton", None, env=(("VLLM_USE_V2_MODEL_RUNNER", "1"),)),
 )
