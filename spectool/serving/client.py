@@ -57,7 +57,7 @@ class Client:
         self._key = api_key
         self._prefix = prefix
         self._public = public
-        self._open: set[http.client.HTTPConnection] = set()
+        self._open: set[socket.socket] = set()
 
     def hang_up(self) -> None:
         """End what other threads are asking; they see it fail.
@@ -65,8 +65,8 @@ class Client:
         A server that is told to stop waits for its connections first (vLLM 0.32, seen when two ranks were stopped
         while one answered: the answer never came).
         """
-        for connection in tuple(self._open):
-            _end(connection)
+        for line in tuple(self._open):
+            _end(line)
 
     def healthy(self) -> bool:
         """Say whether `/health` answers 200: vLLM listens only when its engine is ready."""
@@ -162,13 +162,15 @@ class Client:
         if self._key and (self._public or path.startswith("/v1/")):
             headers["Authorization"] = f"Bearer {self._key}"
         connection = _connect(self._address, timeout, public=self._public)
+        response, line, late = None, None, threading.Event()
         # A server may send a byte now and then for ever; no single read notices.
-        late = threading.Event()
-        guard = threading.Timer(timeout + GUARD_MARGIN, _cut, (connection, late))
+        guard = threading.Timer(timeout + GUARD_MARGIN, lambda: _cut(line, late))
         guard.daemon = True
         guard.start()
-        self._open.add(connection)
         try:
+            connection.connect()
+            line = connection.sock  # the connection itself forgets it with the answer's headers
+            self._open.add(line)
             connection.request(method, self._prefix + path, body, headers)
             response = connection.getresponse()
             received = bytearray()
@@ -190,8 +192,13 @@ class Client:
             raise EngineMissingError(f"{self._address}{path} did not answer: {clean(str(why)[:500])}") from error
         finally:
             guard.cancel()
-            self._open.discard(connection)
+            if line is not None:
+                self._open.discard(line)
+            if response is not None:
+                response.close()
             connection.close()
+            if line is not None:
+                line.close()
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -207,15 +214,16 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+def _cut(line: socket.socket | None, late: threading.Event) -> None:
     """End a conversation that takes too long, under the feet of whoever reads."""
     late.set()
-    _end(connection)
+    _end(line)
 
 
-def _end(connection: http.client.HTTPConnection) -> None:
-    with suppress(OSError, AttributeError):  # it ended by itself, or never began
-        connection.sock.shutdown(socket.SHUT_RDWR)
+def _end(line: socket.socket | None) -> None:
+    if line is not None:
+        with suppress(OSError):  # it ended by itself
+            line.shutdown(socket.SHUT_RDWR)
 
 
 def _connect(address: Address, timeout: float, *, public: bool) -> http.client.HTTPConnection:
