@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from environments import why_no_engine  # noqa: E402 - found through the line above
-from oracle import TRITON_ON_CPU, Verdict, acceptance_length, example_prompts, judge  # noqa: E402
+from oracle import TRITON_ON_CPU, Verdict, acceptance_length, example_prompts, judge  # noqa: E402 - after the path is set
 
 PAIRS = ROOT / "examples" / "pairs"
 VERIFIER = PAIRS / "verifier"

@@ -54,7 +54,7 @@ def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int)
         result = dict(items)
         if len(result) != len(items):
             seen: set[str] = set()
-            twice = next(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            twice = next(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add() is false, which is meant
             raise SourceError(
                 f"{source}: the key {twice!r} occurs twice in one object",
                 hint="Readers disagree on which of the two counts. Remove one.",

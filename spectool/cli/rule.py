@@ -27,7 +27,7 @@ def command(
             table.add_row(item.code, item.name, item.severity, item.summary)
         console.print(table)
         return
-    item = known.get(code.upper()) or next((other for other in known.values() if other.name == code), None)  # type: ignore[assignment]
+    item = known.get(code.upper()) or next((other for other in known.values() if other.name == code), None)  # type: ignore[assignment]  # None is told from a rule below
     if item is None:
         raise UsageError(f"no rule {code!r}", hint="`spectool rule list` shows them all.")
     runs = {"weights": "; with --weights only", "file": "; schema check only"}.get(item.scope, "")

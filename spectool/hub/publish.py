@@ -201,11 +201,11 @@ def _quietly() -> Iterator[None]:
     # Documented, and exported without saying so.
     from huggingface_hub import utils  # noqa: PLC0415 - as above
 
-    silenced = not sys.stderr.isatty() and not utils.are_progress_bars_disabled()  # type: ignore[attr-defined]
+    silenced = not sys.stderr.isatty() and not utils.are_progress_bars_disabled()  # type: ignore[attr-defined]  # the module does not export it by name
     if silenced:
-        utils.disable_progress_bars()  # type: ignore[attr-defined]
+        utils.disable_progress_bars()  # type: ignore[attr-defined]  # the module does not export it by name
     try:
         yield
     finally:
         if silenced:
-            utils.enable_progress_bars()  # type: ignore[attr-defined]
+            utils.enable_progress_bars()  # type: ignore[attr-defined]  # the module does not export it by name

@@ -128,7 +128,7 @@ def verifier_weights(
 
 def tensors_of(headers: Mapping[str, object]) -> list[Tensor]:
     """Return the tensors of a checkpoint's headers (`TensorInfo` by name)."""
-    return [Tensor(name, tuple(info.shape), info.nbytes) for name, info in headers.items()]  # type: ignore[attr-defined]
+    return [Tensor(name, tuple(info.shape), info.nbytes) for name, info in headers.items()]  # type: ignore[attr-defined]  # headers are typed as objects: any header reader will do
 
 
 def _share(tensor: Tensor, ranks: int, kv_heads: int) -> Fraction:

@@ -199,7 +199,7 @@ def disagreement(pair: Pair, verdict: Verdict, codes: frozenset[str]) -> str:
     if not codes and verdict["missing_params"]:
         return f"clean, but {verdict['missing_params'][0]} was never loaded"
     loaded = load_verifier(str(VERIFIER)).view
-    reading = read_engine(view, pair.method, engine_facts(VERSION), verifier=loaded)  # type: ignore[arg-type]
+    reading = read_engine(view, pair.method, engine_facts(VERSION), verifier=loaded)  # type: ignore[arg-type]  # the table holds plain str for the method
     if reading.unknown:
         return ""  # spectool says that it does not know
     if reading.drafter is None:

@@ -95,7 +95,7 @@ def predicted(item: Planted) -> Drafter | None:
     except RefusedError:
         return None
     verifier = load_verifier(str(VERIFIER)).view
-    reading = read_engine(view, item.method, engine_facts(VERSION), verifier=verifier)  # type: ignore[arg-type]
+    reading = read_engine(view, item.method, engine_facts(VERSION), verifier=verifier)  # type: ignore[arg-type]  # the table holds plain str for the method
     return None if reading.refusals else reading.drafter
 
 

@@ -72,7 +72,7 @@ def printed_cells(judged: Judged, final: Learned) -> dict[Cell, float]:
 
 def held(judged: Judged) -> dict[Kind, float | None]:
     """Return the share in the range by kind of verifier."""
-    shares = {kind: covered(_select(judged, lambda p, k=kind: kind_of(p) == k)) for kind in KINDS}  # type: ignore[misc]
+    shares = {kind: covered(_select(judged, lambda p, k=kind: kind_of(p) == k)) for kind in KINDS}  # type: ignore[misc]  # mypy infers no type for a default in a lambda
     return {kind: None if share is None else round(share, 2) for kind, share in shares.items()}
 
 
@@ -114,12 +114,12 @@ def _table(judged: Judged) -> list[str]:
     rows = [_row("all", judged)]
     for kind in KINDS:
         name = {"dense": "dense", "moe": "mixture of experts"}[kind]
-        rows.append(_row(f"**{name}**", _select(judged, lambda p, k=kind: kind_of(p) == k)))  # type: ignore[misc]
+        rows.append(_row(f"**{name}**", _select(judged, lambda p, k=kind: kind_of(p) == k)))  # type: ignore[misc]  # mypy infers no type for a default in a lambda
     rows.append(_row("parallel drafters", _select(judged, lambda p: not p.draft.serial)))
     for kind in KINDS:
         for load in LOADS:
             span = "below 16" if load == "low" else "16 and more"
-            chosen = _select(judged, lambda p, c=(kind, load): cell_of(p) == c and not p.draft.serial)  # type: ignore[misc]
+            chosen = _select(judged, lambda p, c=(kind, load): cell_of(p) == c and not p.draft.serial)  # type: ignore[misc]  # mypy infers no type for a default in a lambda
             rows.append(_row(f"parallel, {kind}, {span} requests", chosen))
     rows.append(_row("serial drafters (EAGLE-3)", _select(judged, lambda p: p.draft.serial)))
     return head + rows

@@ -94,10 +94,10 @@ def test_an_own_budget_lets_every_request_draft(
     version: str, gpu: object, method: str, k: int, slots: str, floor: int, sequences: int | None
 ) -> None:
     facts = release(version)
-    budget = plan_budget(facts, gpu, method, k, slots, floor=floor, sequences=sequences)  # type: ignore[arg-type]
-    assert budget_faults(budget, facts, method) == []  # type: ignore[arg-type]
-    assert budget_notes(budget, facts, method) == []  # type: ignore[arg-type]
-    assert budget.batched_tokens >= max(floor, budget.sequences * lookahead(method, k, slots))  # type: ignore[arg-type]
+    budget = plan_budget(facts, gpu, method, k, slots, floor=floor, sequences=sequences)  # type: ignore[arg-type]  # drawn from plain str
+    assert budget_faults(budget, facts, method) == []  # type: ignore[arg-type]  # drawn from plain str
+    assert budget_notes(budget, facts, method) == []  # type: ignore[arg-type]  # drawn from plain str
+    assert budget.batched_tokens >= max(floor, budget.sequences * lookahead(method, k, slots))  # type: ignore[arg-type]  # drawn from plain str
 
 
 @given(

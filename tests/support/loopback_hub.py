@@ -64,7 +64,7 @@ class SparseFile(Content):
             super().__init__(stream.read(2**20), path.stat().st_size)
 
     @cached_property
-    def sha256(self) -> str:  # type: ignore[override]
+    def sha256(self) -> str:  # type: ignore[override]  # a property here, a field there
         digest, left = hashlib.sha256(self.head), self.size - len(self.head)
         while left > 0:
             digest.update(bytes(min(left, 2**20)))

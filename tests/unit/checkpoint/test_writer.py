@@ -294,7 +294,7 @@ def test_an_output_at_in_or_above_a_source_is_refused(where: str, source: Path, 
     out = Path(os.path.normpath(source.parent / where))
     for options in ({"tensors": [from_file(source)]}, {"tensors": [], "side_files": {"s": source}}):
         with pytest.raises(OutputError, match=r"(is|lies inside|holds) the folder .*source that is read from"):
-            write_checkpoint(out, documents=CONFIG, overwrite=True, **options)  # type: ignore[arg-type]
+            write_checkpoint(out, documents=CONFIG, overwrite=True, **options)  # type: ignore[arg-type]  # wrong arguments are the test
     assert source.stat().st_size == 10_000
     assert names_in(source.parent) == ["raw.bin"]
 
@@ -346,7 +346,7 @@ def test_a_missing_source(source: Path, tmp_path: Path) -> None:
     source.unlink()
     for options in ({"tensors": [from_file(source)]}, {"tensors": [], "side_files": {"s": source}}):
         with pytest.raises(SourceError, match=r"raw\.bin: cannot be read: No such file"):
-            write_checkpoint(tmp_path / "out", documents=CONFIG, **options)  # type: ignore[arg-type]
+            write_checkpoint(tmp_path / "out", documents=CONFIG, **options)  # type: ignore[arg-type]  # wrong arguments are the test
     assert names_in(tmp_path) == ["source"]
 
 

@@ -133,7 +133,7 @@ GATED = [
 def test_gated_and_rnn_heads_are_refused_whoever_wrote_them(name: str, tensor: str) -> None:
     view = rebuilt(ALL[name].view, name, lambda config, shapes: shapes.update({tensor: (4, 36)}))
     dialect = detect(view)
-    found = Inspection(None, view, dialect, None, None)  # type: ignore[arg-type]
+    found = Inspection(None, view, dialect, None, None)  # type: ignore[arg-type]  # the parts that are not looked at
     with pytest.raises(RefusedError, match="vanilla Markov head") as error:
         refuse_variants(found)
     assert error.value.code == "HED001"

@@ -53,7 +53,7 @@ def test_lookahead(method: Method, slots: SlotLayout | None, expected: int) -> N
     ],
 )
 def test_all_sequences_can_decode_in_one_step(method: Method, facts: object, per_request: int, tokens: int) -> None:
-    budget = plan_budget(facts, A100, method, 7, "bonus-anchor")  # type: ignore[arg-type]
+    budget = plan_budget(facts, A100, method, 7, "bonus-anchor")  # type: ignore[arg-type]  # the table holds plain str for the method
     assert (budget.per_request, budget.batched_tokens, budget.sequences) == (per_request, tokens, 256)
 
 
