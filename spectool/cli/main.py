@@ -15,7 +15,6 @@ from spectool.errors import SpectoolError
 app = typer.Typer(
     name="spectool",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,6 +42,8 @@ def root(
     ] = False,
 ) -> None:
     """From a published parallel drafter (P-EAGLE, DFlash, DSpark) to a vLLM server that provably speculates.
+
+    Start with `spectool inspect DRAFTER`: a folder, or org/name on the Hub.
 
     Exit codes: 0 clean; 1 findings, or the drafter is refused with a reason; 2 it could not be done.
     """
