@@ -70,6 +70,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "inspect": spectool("inspect", broken, *html).out,
         "inspect-open": spectool("inspect", str(PAIRS / "peagle-native"), *html).out,
         "known": spectool("inspect", str(VERIFIER), *html).out,
+        "serve": spectool(
+            "serve", str(PAIRS / "dflash-zlab"), *verifier, "--gpus", "a100-80gb:1", "--dry-run", *html
+        ).out,
     }
 
 
