@@ -44,8 +44,8 @@ def running() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-# Each pair with one signal: what stops an engine does not depend on its drafter. DSpark, which takes minutes to start on
-# a CPU, is served and stopped by `make demo` and `make operations`.
+# Each pair with one signal: what stops an engine does not depend on its drafter. DSpark takes minutes to start:
+# on a CPU `make demo` and `make operations` serve and stop it.
 @pytest.mark.parametrize(
     ("pair", "settings", "number"),
     [
