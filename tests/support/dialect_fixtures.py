@@ -109,6 +109,13 @@ def _modelopt(config: dict[str, Any], shapes: Shapes) -> None:
     sinks(shapes, SIZE)
 
 
+def _modelopt_exported(config: dict[str, Any], shapes: Shapes) -> None:
+    """With what ModelOpt's exporter adds for older readers: the rope at the top, window and sinks a second time."""
+    _modelopt(config, shapes)
+    without(config, "rope_parameters")
+    config |= {"rope_theta": 10000.0, "rope_scaling": None, "sliding_window": 32, "attention_sink_bias": True}
+
+
 def _nemotron_dflash(config: dict[str, Any], shapes: Shapes) -> None:
     _modelopt(config, shapes)
     config["dflash_config"] |= {"causal": True}
@@ -193,11 +200,15 @@ DFLASH: dict[str, Fixture] = {
     "dflash-specforge": Fixture("dflash-zlab", zlab("specforge", _specforge_dflash), drafters.verifier(SIZE)),
     "dflash-specforge-lfm2": Fixture("dflash-zlab", zlab("lfm2", _specforge_lfm2), drafters.verifier(SIZE)),
     "dflash-specforge-sliding": Fixture("dflash-zlab", zlab("sliding", extra=SLIDING), drafters.verifier(SIZE)),
-    "dflash-modelopt-plain": Fixture("dflash-zlab", zlab("plain", _modelopt_plain), drafters.verifier(SIZE)),
+    "dflash-modelopt-plain": Fixture(
+        "dflash-zlab", zlab("plain", _modelopt_plain, taps=(1, 5)), drafters.verifier(SIZE)
+    ),
     "dflash-jetspec": Fixture("dflash-nemo", zlab("jetspec", _jetspec), drafters.verifier(SIZE)),
     "dflash-angelslim": Fixture("dflash-zlab", zlab("angelslim", _angelslim), drafters.verifier(SIZE)),
     "dflash-nemo": Fixture("dflash-nemo", zlab("nemo", _nemo), drafters.verifier(SIZE)),
-    "dflash-modelopt": Fixture("dflash-modelopt", zlab("modelopt", _modelopt), drafters.verifier(SIZE)),
+    "dflash-modelopt": Fixture(
+        "dflash-modelopt", zlab("modelopt", _modelopt_exported, taps=(1, 5)), drafters.verifier(SIZE)
+    ),
     "dflash-nemotron": Fixture("dflash-modelopt", zlab("nemotron", _nemotron_dflash), drafters.verifier(SIZE)),
     "dflash-mimo": Fixture("dflash-mimo", zlab("mimo", _mimo), drafters.verifier(SIZE)),
     "dflash-mimo-mask": Fixture(
@@ -311,7 +322,7 @@ DSPARK: dict[str, Fixture] = {
     "dspark-specforge": _dspark("specforge", "specforge", _specforge),
     "dspark-specforge-promoted": _dspark("specforge", "promoted", _specforge_promoted),
     "dspark-specforge-early": _dspark("specforge", "early", _specforge_early),
-    "dspark-modelopt": _dspark("modelopt", "modelopt", _modelopt_dspark),
+    "dspark-modelopt": _dspark("modelopt", "modelopt", _modelopt_dspark, taps=(1, 5)),
     "dspark-nemotron": _dspark("nemotron", "nemotron", _nemotron),
     "dspark-lfm2": _dspark("lfm2", "lfm2", _lfm2, block=9),
     "dspark-dual": _dspark("dual", "dual", _dual),
@@ -501,8 +512,17 @@ UNCHOSEN = {"norm_before_residual": True, "norm_before_fc": False, "fc_norm": Fa
 SPECULATORS: dict[str, Fixture] = {
     "dflash-speculators-050": speculators(drafters.zlab(SIZE), "dflash", 7, AUX, SIZE, max_anchors=256, frozen=True),
     "dflash-speculators-060": speculators(
-        drafters.zlab(SIZE), "dflash", 7, AUX, SIZE, max_anchors=256, sliding_window_non_causal=False
+        *(drafters.zlab(SIZE), "dflash", 7, AUX, SIZE), max_anchors=256, frozen=True, sliding_window_non_causal=False
     ),
+    **{
+        f"dflash-speculators-{release}": speculators(
+            *(drafters.zlab(SIZE), "dflash", 7, AUX, SIZE),
+            sliding_window_non_causal=False,
+            sample_from_anchor=False,
+            frozen=frozen,
+        )
+        for release, frozen in (("070", True), ("081", False))
+    },
     "dflash-speculators-090": speculators(
         *(drafters.zlab(REDUCED), "dflash", 7, AUX, REDUCED),
         sliding_window_non_causal=False,
@@ -516,6 +536,10 @@ SPECULATORS: dict[str, Fixture] = {
         *(drafters.deepspec(SIZE), "dspark", 8, AUX, SIZE),
         **{**CONFIDENT, "sample_from_anchor": True, "sliding_window_non_causal": False},
     ),
+    "dspark-speculators-081": speculators(
+        *(drafters.deepspec(SIZE), "dspark", 8, AUX, SIZE, "embed_tokens.weight", "lm_head.weight"),
+        **{**CONFIDENT, "sample_from_anchor": True, "sliding_window_non_causal": False},
+    ),
     "dspark-speculators-090": speculators(
         *(drafters.deepspec(Size(draft_vocab=64, extra=SLIDING)), "dspark", 8, AUX, REDUCED, "embed_tokens.weight"),
         **{**CONFIDENT, "sample_from_anchor": True, "sliding_window_non_causal": True},
@@ -523,6 +547,13 @@ SPECULATORS: dict[str, Fixture] = {
     "peagle-speculators-prototype": speculators(
         *(drafters.peagle(SIZE), "peagle", 5, EAGLE_AUX, SIZE), ptd_token_id=127, para_depths=5
     ),
+    **{
+        f"peagle-speculators-{release}": speculators(
+            *(drafters.peagle(Size(qk_norm=True)), "peagle", 8, EAGLE_AUX, SIZE),
+            **{**UNCHOSEN, "norm_before_residual": False},
+        )
+        for release in ("060", "070", "081")
+    },
     "peagle-speculators-090": speculators(
         *(
             drafters.peagle(Size(draft_vocab=64, qk_norm=True)),
