@@ -152,6 +152,11 @@ def torchspec(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
     return dflash(folder, verifier, answers, **parts)
 
 
+def verl_dflash(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
+    """verl-SpeCo verl_speco/models/dflash: the usual names, a frozen embedding saved beside them."""
+    return dflash(folder, verifier, answers, embedding=folder.tensors["embed_tokens.weight"])
+
+
 def muse(folder: Folder, verifier: Verifier, answers: Answers) -> Drafter:
     """Muse Glimmer's assistant: an `encoder`, windows both ways, the verifier's raw embedding rows."""
     parts = {"fc": "encoder.fc", "hidden_norm": "encoder.output_norm_enc"}
@@ -371,6 +376,8 @@ PRODUCERS: dict[str, Read] = {
     "modelopt-dflash": modelopt_dflash,
     "mimo": mimo,
     "torchspec": torchspec,
+    "verl-dflash": verl_dflash,
+    "verl-dspark": dspark,  # DeepSpec's head and keys (verl_speco/models/dspark)
     "muse": muse,
     "deepspec": dspark,
     "specforge-dspark": specforge_dspark,

@@ -167,6 +167,14 @@ def _torchspec(config: dict[str, Any], shapes: Shapes) -> None:
     shapes["embed_tokens.weight"] = (SIZE.vocab, SIZE.hidden)
 
 
+def _verl_dflash(config: dict[str, Any], shapes: Shapes) -> None:
+    own = config.pop("dflash_config")
+    without(config, "block_size", "head_dim", "rope_parameters")
+    config |= {**own, "model_type": "dflash", "target_hidden_size": 32, "target_num_hidden_layers": 8}
+    config |= {"num_context_layers": 3, "rope_theta": 10000.0}
+    shapes["embed_tokens.weight"] = (SIZE.vocab, SIZE.hidden)
+
+
 def _muse(config: dict[str, Any], shapes: Shapes) -> None:
     config |= config.pop("dflash_config")
     without(config, "vocab_size", "hidden_act")
@@ -217,6 +225,7 @@ DFLASH: dict[str, Fixture] = {
         drafters.verifier(SIZE),
         verifier_tensors={"model.embed_tokens.weight": Spec("BF16", (128, 32))},
     ),
+    "dflash-verl": Fixture("dflash-verl", zlab("verl", _verl_dflash), drafters.verifier(SIZE), {"block_size": 16}),
     "dflash-torchspec": Fixture(
         "dflash-torchspec", zlab("torchspec", _torchspec), drafters.verifier(SIZE), {"block_size": 16}
     ),
@@ -254,6 +263,14 @@ def _specforge(config: dict[str, Any], shapes: Shapes) -> None:
     config |= {"architectures": ["DSparkDraftModel"], "rope_parameters": YARN}
     config["dflash_config"] = {**own, "projector_type": "dspark", "attention_mode": "gqa"}
     _bare(config, shapes)
+
+
+def _verl_dspark(config: dict[str, Any], shapes: Shapes) -> None:
+    """SpecForge's architecture and tensors, with the keys at the top and a copy of the verifier's embedding."""
+    without(config, "head_dim", "rope_parameters")
+    config |= {"architectures": ["DSparkDraftModel"], "model_type": "dspark", "rope_theta": 10000.0}
+    config |= {"target_hidden_size": 32, "target_num_hidden_layers": 8, "num_context_layers": 3}
+    without_tensors(shapes, "lm_head.weight")
 
 
 def _specforge_promoted(config: dict[str, Any], shapes: Shapes) -> None:
@@ -322,6 +339,7 @@ DSPARK: dict[str, Fixture] = {
     "dspark-specforge": _dspark("specforge", "specforge", _specforge),
     "dspark-specforge-promoted": _dspark("specforge", "promoted", _specforge_promoted),
     "dspark-specforge-early": _dspark("specforge", "early", _specforge_early),
+    "dspark-verl": _dspark("specforge", "verl", _verl_dspark),
     "dspark-modelopt": _dspark("modelopt", "modelopt", _modelopt_dspark, taps=(1, 5)),
     "dspark-nemotron": _dspark("nemotron", "nemotron", _nemotron),
     "dspark-lfm2": _dspark("lfm2", "lfm2", _lfm2, block=9),

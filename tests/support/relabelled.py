@@ -78,6 +78,15 @@ CASES: dict[str, tuple[str, Change, dict[str, Any]]] = {
         ),
         {"block_size": 8},
     ),
+    "dflash-verl": (
+        "dflash",
+        both(
+            hoisted("dflash_config"),
+            keys(model_type="dflash", target_num_hidden_layers=6, num_context_layers=3, head_dim=..., block_size=...),
+            keys(rope_parameters=..., rope_theta=10000.0),
+        ),
+        {"block_size": 8},
+    ),
     "dflash-muse": (
         "dflash",
         both(

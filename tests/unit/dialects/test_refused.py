@@ -60,6 +60,7 @@ CASES: dict[str, View] = {
     "dspark-draft-adapter": like(DEEPSPEC, "draft_adapter.0.weight"),
     "dflash-laguna": arch(ZLAB, "DFlashLagunaForCausalLM", "aux_hidden_norms.0.weight"),
     "dflash2": like(ZLAB, "candidate_selector.hidden_projection.weight", dflash_config__conv_kernel_size=2),
+    "dflash-verl-continued": like(ZLAB, model_type="dflash"),  # z-lab's nested keys are still there
     "domino": like(ZLAB, "prefix_gru.weight_ih_l0", dflash_config__projector_type="domino"),
     "dflare": arch(ZLAB, "QwenDFlareDraftModel"),
     "lilicorr": arch(ZLAB, "LiLiCorrDraftModel"),
@@ -76,6 +77,24 @@ CASES: dict[str, View] = {
     "pard": only("layers.0.mlp.up_proj.weight", pard_token=128002, architectures=["LlamaForCausalLM"]),
     "dspark-head-only": arch(DEEPSPEC, "SomeForkModel"),
 }
+
+
+# verl-SpeCo's: Domino's and DFlash2's own model_type, before anything else in the folder is known.
+@pytest.mark.parametrize("kind", ["domino", "dflash2"])
+def test_a_model_type_alone_names_it(kind: str) -> None:
+    found = recognise(only("fc.weight", model_type=kind))
+    assert found is not None
+    assert found.name == kind
+
+
+@pytest.mark.parametrize(
+    "key", [{"block_size": 8}, {"rope_parameters": {"rope_type": "yarn"}}, {"dflash_config": {"mask_token_id": 127}}]
+)
+def test_what_verl_speco_kept_of_another_drafter_is_not_believed(key: dict[str, Any]) -> None:
+    plain = ALL["dflash-verl"].view
+    assert detect(plain).file.dialect == "dflash-verl"
+    with pytest.raises(RefusedError, match="went on training"):
+        detect(replace(plain, config={**plain.config, **key}))
 
 
 def test_every_entry_has_a_case() -> None:
