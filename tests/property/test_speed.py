@@ -61,7 +61,9 @@ _requests = st.integers(1, 1024)
 @st.composite
 def _known(draw: st.DrawFn) -> Evidence:
     half = draw(st.floats(0, 1))
-    return Evidence(draw(_constants), dict.fromkeys(KINDS, half), {(kind, "high"): 1e9 for kind in KINDS}, 3)
+    cells = {(kind, "high"): 1e9 for kind in KINDS}
+    shares = dict.fromkeys(KINDS, draw(st.none() | st.floats(0, 1)))
+    return Evidence(draw(_constants), dict.fromkeys(KINDS, half), cells, 3, 2, shares, shares)
 
 
 @settings(max_examples=60)
