@@ -78,13 +78,13 @@ def test_a_plan_stays_in_its_bound(files: dict[str, Content | bytes], hub: Loopb
     assert isinstance(index, bytes)
     assert len(index) > 3_000_000
 
-    loaded = load_verifier("org/moe")
+    loaded = load_verifier("org/moe", loaded.opened)
     assert loaded.view is not None
     assert loaded.tensors is not None
     assert (loaded.name, loaded.view.num_hidden_layers) == ("org/moe", 94)
     assert loaded.tensors["lm_head.weight"].shape == (151936, 4096)
 
-    name, _, known, total, source = _verifier("org/moe")
+    name, _, known, total, source = _verifier("org/moe", loaded.opened)
     assert (name, known, source) == ("org/moe", None, "total_size in model.safetensors.index.json")
     assert total == 2 * sum(shape[0] * (shape[1] if len(shape) > 1 else 1) for _, shape in tensors())
 
