@@ -78,7 +78,7 @@ def test_a_plan_stays_in_its_bound(files: dict[str, Content | bytes], hub: Loopb
     assert isinstance(index, bytes)
     assert len(index) > 3_000_000
 
-    loaded = load_verifier("org/moe", loaded.opened)
+    loaded = load_verifier("org/moe")
     assert loaded.view is not None
     assert loaded.tensors is not None
     assert (loaded.name, loaded.view.num_hidden_layers) == ("org/moe", 94)
