@@ -6,7 +6,8 @@ report = validate("out", verifier="folder-of-the-verifier")
 
 What stands in `__all__` stays: from 1.0 on, a name is removed or a field of what it returns is changed only in a new
 major version, after a minor version in which using it warns. Until then a minor version may change it, and CHANGELOG.md
-says so. Everything else may change at any time. The errors raised are those of `spectool.errors`, under the same promise.
+says so. Everything else may change at any time. The errors raised are those of `spectool.errors`, under the same
+promise.
 """
 
 from __future__ import annotations
