@@ -84,6 +84,8 @@ class DemoError(Exception):
 
 
 def main() -> int:
+    # A shell that starts us in the background lets us ignore this signal, and servers of ours would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
     engine = os.environ.get("SPECTOOL_TEST_ENGINE")

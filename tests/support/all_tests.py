@@ -9,6 +9,7 @@ arguments this is plain pytest in one process.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +65,8 @@ def run(name: str) -> Part:
 
 def main(arguments: list[str]) -> int:
     """Return pytest's exit code, or the first one that is not 0."""
+    # A shell that starts us in the background lets us ignore this signal; the tests send it to servers of theirs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments:
         return subprocess.call([sys.executable, "-m", "pytest", *arguments], cwd=ROOT)
     LOGS.mkdir(parents=True, exist_ok=True)
