@@ -92,7 +92,6 @@ BOUNDARIES = [
     C("CFG003", "dflash", put(f"{LAYER}.rms_norm_eps", ...), put(f"{LAYER}.rms_norm_eps", 1e-6)),
     N("CFG004", "peagle", put("architectures", ["SomethingForCausalLM"]), put("architectures", ["LlamaForCausalLM"])),
     N("CFG004", "dflash", put("architectures", ["QwenDFlashDraftModel"]), put("architectures", ["DFlashDraftModel"])),
-    N("CFG004", "dflash", put("model_type", "dflash"), put("model_type", "gpt_oss")),
     N("CFG004", "dflash", put("model_type", "qwen3_5_text"), put("model_type", "mistral"), oracle=False),
     N("CFG004", "dspark", put("architectures", ["DSparkDraftModel"]), put("architectures", ["DSparkDraftModel"]), engine=("0.28.0", "0.29.0")),
     N("ATT001", "dflash", both(put("model_type", "gpt_oss"), put("layer_types", ...), put("sliding_window", ...)), put("model_type", "gpt_oss")),
