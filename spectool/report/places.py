@@ -22,6 +22,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "HED002": ("markov_rank", "markov_type"),
     "HED003": ("confidence", "confidence_with_markov"),
     "HED004": ("markov_rank",),
+    "HED005": ("confidence", "confidence_with_markov"),
     "MSK": ("mask_token_id",),
     "SLT001": ("slots",),
     "SLT002": ("speculative_tokens", "block_size"),

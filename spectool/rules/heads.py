@@ -65,7 +65,7 @@ def head_missing(context: Context) -> Iterator[Hit]:
     scope="engine",
     severity="warning",
     methods=("dspark",),
-    summary="vLLM would drop the confidence head, or feed it another input.",
+    summary="vLLM would drop the confidence head, or build one that is not there.",
     why=(
         "The flags default to false in vLLM and to true in Speculators. Drafting works without the head; "
         "adaptive verification loses it."
@@ -77,7 +77,30 @@ def confidence_differs(context: Context) -> Iterator[Hit]:
     """Fires on any difference, and on flags that cannot be read."""
     for gap in context.gaps("confidence", "confidence_with_markov"):
         yield Hit(gap.detail)
-    yield from differs(context, "confidence", "the confidence head is not built as trained")
+    if not _of_another_width(context):
+        yield from differs(context, "confidence", "the confidence head is not built as trained")
+
+
+@rule(
+    "HED005",
+    "confidence-head-input",
+    scope="engine",
+    methods=("dspark",),
+    summary="vLLM would feed the confidence head another input than it was trained with.",
+    why="With the Markov embedding its weight is wider: vLLM builds the other width, and stops while loading.",
+    fix="Write confidence_head_with_markov explicitly, as trained.",
+    references=(_DSPARK,),
+)
+def confidence_input_differs(context: Context) -> Iterator[Hit]:
+    """Fires where both sides have the head, with and without the Markov embedding."""
+    if _of_another_width(context):
+        yield from differs(context, "confidence", "the confidence head does not get its input as trained")
+
+
+def _of_another_width(context: Context) -> bool:
+    run = context.engine.drafter
+    trained = context.drafter.confidence
+    return run is not None and None not in (run.confidence, trained) and run.confidence != trained
 
 
 @rule(

@@ -89,6 +89,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "HED001": ("markov_head_type",),
     "HED002": ("markov_rank", "markov_head_type"),
     "HED003": ("enable_confidence_head", "confidence_head_with_markov"),
+    "HED005": ("confidence_head_with_markov",),
     "HED004": ("markov_rank",),
     "MSK": ("mask_token_id",),
     "MSK004": (f"{LAYER}.mask_token_id",),

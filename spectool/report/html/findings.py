@@ -18,6 +18,7 @@ FIELDS: Mapping[str, str] = {
     "HED002": "markov",
     "HED003": "confidence",
     "HED004": "markov",
+    "HED005": "confidence",
     "LAY": "dimensions",
     "MSK": "mask_token_id",
     "ROP": "rope",
