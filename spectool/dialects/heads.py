@@ -48,13 +48,11 @@ def _confidence(file: DialectFile, resolver: Resolver, shapes: Shapes) -> bool:
 
 
 def head_is_zero(view: View, names: Mapping[str, str]) -> bool:
-    """Whether the Markov head changes no logit: then the drafter is a headless one, if it has no confidence head.
-
-    With a confidence head it would be none either way, and no byte of the weights is looked at.
+    """Whether the Markov head changes no logit.
 
     Args:
         view: the folder.
         names: canonical tensor name to the folder's own.
 
     """
-    return CONFIDENCE not in names and all(name in names and view.is_zero(names[name]) for name in MARKOV)
+    return all(name in names and view.is_zero(names[name]) for name in MARKOV)

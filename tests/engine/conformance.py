@@ -44,7 +44,20 @@ SERVED: dict[str, dict[str, Any]] = {
 }
 # Rules whose faults make the engine stop; all others are about what runs in silence.
 STOPS = {
-    *("AUX001", "AUX002", "AUX003", "AUX004", "CFG002", "CFG003", "CFG004", "ENG001", "HED002", "LAY002", "LAY003"),
+    *(
+        "AUX001",
+        "AUX002",
+        "AUX003",
+        "AUX004",
+        "CFG002",
+        "CFG003",
+        "CFG004",
+        "ENG001",
+        "HED002",
+        "HED005",
+        "LAY002",
+        "LAY003",
+    ),
     *("MSK001", "MSK002", "MSK003", "ROP001", "TEN002", "TEN003", "ATT002", "VER001", "VER003", "VOC003"),
 }
 
