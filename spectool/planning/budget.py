@@ -99,6 +99,11 @@ def in_flight_batches() -> int:
     return int(_document()["in_flight_batches"])
 
 
+def step_tokens() -> int:
+    """Return the tokens a step should hold beside a drafter: below that vLLM warns."""
+    return int(_document()["step_tokens"])
+
+
 def source(name: str) -> str:
     """Return where a figure of the data file comes from."""
     return str(_document()[f"{name}_source"])

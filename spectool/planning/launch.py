@@ -19,6 +19,7 @@ from spectool.planning.models import UnknownError
 from spectool.planning.own import Own
 from spectool.planning.parallel import candidates, obstacles
 from spectool.planning.reasons import parser_flags, planned_flags
+from spectool.planning.steps import advised_steps
 
 if TYPE_CHECKING:
     from spectool.speed.plan import SpeedPlan  # which itself needs the planner's subject
@@ -87,9 +88,11 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
         raise RefusedError("; ".join(faults), hint=f"--max-num-batched-tokens {budget.wanted} has room for all.")
     utilization = own.utilization or facts.utilization
     sizing = Sizing(subject, gpus.gpu, budget, own, utilization)
-    notes, unknown = [*parallel_notes, *budget_notes(budget, facts, method)], []
     _refuse_split_drafter(sizing, ranks)
     limit = _limit(subject, own)
+    sizing, step_notes = advised_steps(sizing, ranks, limit)
+    budget = sizing.budget
+    notes, unknown = [*parallel_notes, *budget_notes(budget, facts, method), *step_notes], []
     memory, capacities, length = None, None, own.length or limit
     try:
         fit = _whole(sizing, ranks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spectool.planning.budget import Release
+from spectool.planning.budget import Release, source, step_tokens
 from spectool.planning.command import Flag
 from spectool.planning.fit import Sizing, Subject
 from spectool.planning.own import Own
@@ -67,8 +67,10 @@ def _budget_reason(sizing: Sizing, facts: Release) -> tuple[str, str]:
     text = f"{budget.sequences} requests x {each} tokens each while drafting K {sizing.subject.k}"
     if floor > max(default, budget.wanted):
         text = f"one multimodal item of {floor} tokens must fit in a batch"
-    elif default >= budget.wanted:
+    elif default >= max(budget.wanted, budget.batched_tokens):
         text = f"vLLM's own default on this GPU; {text} fit in it"
+    elif budget.batched_tokens == step_tokens():
+        return f"vLLM advises it with a drafter and would take {default} by itself; {text} fit in it", source("step")
     return text, f"vLLM {facts.version}: {facts.sources['slots']}; vllm/config/vllm.py, num_lookahead_tokens"
 
 

@@ -99,7 +99,7 @@ def test_an_open_length_is_the_longest_that_surely_starts() -> None:
     assert found.length % 1024 == 0
     assert found.capacities is not None
     assert found.capacities["high"].fits
-    assert "longest that surely starts" in found.notes[0]
+    assert any("longest that surely starts" in note for note in found.notes)
     assert flag(found, "--max-model-len") == str(found.length)
 
 
@@ -166,7 +166,48 @@ def test_a_fixed_cache_bypasses_the_budget() -> None:
 
 
 def test_another_release_has_other_budgets() -> None:
-    assert plan(subject(), "a100-80gb:2", version="0.32.0").budget.batched_tokens == 4096
+    few = plan(subject(), "a100-80gb:2", "--max-num-seqs", "1024", version="0.32.0")
+    assert few.budget.batched_tokens == 1024 * (1 + 7 + 7)
+    assert plan(subject(), "a100-80gb:2", "--max-num-seqs", "1024").budget.batched_tokens == 1024 * 8
+
+
+def reason(found: LaunchPlan, name: str) -> str:
+    return next(item.reason for item in found.flags if item.argv[0] == name)
+
+
+def test_steps_are_as_long_as_vllm_advises_where_the_cache_can_spare_it() -> None:
+    full = plan(subject(), "a100-80gb:2")
+    assert flag(full, "--max-num-batched-tokens") == "8192"
+    assert "would take 2048 by itself" in reason(full, "--max-num-batched-tokens")
+    assert not any("--max-num-batched-tokens" in note for note in full.notes)
+    mine = plan(subject(), "a100-80gb:2", "--max-num-batched-tokens", "2048")
+    assert mine.budget.batched_tokens == 2048  # the user's own figure stays
+    larger = plan(subject(), "h200:2")
+    assert flag(larger, "--max-num-batched-tokens") == "8192"
+    assert "vLLM's own default on this GPU" in reason(larger, "--max-num-batched-tokens")
+
+
+@pytest.mark.parametrize(
+    ("repo", "gpus", "raised"),
+    [
+        (REPO, "a100-80gb:2", True),
+        (REPO, "a100-40gb:4", True),
+        ("google/gemma-4-31B-it", "a100-80gb:2", False),
+        ("google/gemma-4-31B-it", "a100-80gb:4", False),
+    ],
+)
+def test_longer_steps_cost_less_than_a_tenth_of_the_cache(repo: str, gpus: str, raised: bool) -> None:
+    """Two steps in flight lie in the cache of every sliding layer."""
+    found = plan(subject(repo=repo), gpus)
+    least = str(found.budget.batched_tokens) if not raised else "2048"
+    smaller, larger = (
+        plan(subject(repo=repo), gpus, "--max-num-batched-tokens", tokens).capacities for tokens in (least, "8192")
+    )
+    assert smaller is not None
+    assert larger is not None
+    assert (larger["high"].tokens >= 0.9 * smaller["high"].tokens) is raised
+    assert (found.budget.batched_tokens == 8192) is raised
+    assert any("8192 with a drafter" in note and "tokens of KV cache" in note for note in found.notes) is not raised
 
 
 def test_a_verifier_without_a_recipe_gets_no_parser() -> None:
