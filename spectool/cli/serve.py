@@ -195,6 +195,7 @@ def command(
     plain = plain_command(engine, pair, extra, plan) if or_plain else None
     if replace:
         become(argv, environment)
+    from spectool.serving.expectation import published_expectation
     from spectool.serving.serve import Job
 
     job = Job(
@@ -205,7 +206,7 @@ def command(
         plain=plain,
         check=check is not Check.off,
         strict=check is Check.strict,
-        expected=wish.expected(expect),
+        expected=wish.expected(expect) or published_expectation(wish.named(pair), argv, workload),
         api_key=flags.value_of(extra, "--api-key") or environment.get("VLLM_API_KEY"),
         env=environment,
     )

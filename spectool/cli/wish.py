@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spectool.checking import Description
     from spectool.formats.deployment import Deployment
     from spectool.serving.acceptance import Expected
 
@@ -41,6 +42,11 @@ class Wish:
         if given is not None:
             return Expected(given, "--expect")
         return Expected(file.acceptance_length, "the deployment file") if file is not None else None
+
+    def named(self, pair: Description) -> tuple[str, ...]:
+        """Return the names under which somebody may have published figures of the drafter."""
+        folder = (pair.found.view.name,) if pair.found is not None else ()
+        return (*folder, self.drafter.partition("@")[0])
 
     def environment(self) -> dict[str, str]:
         """Return the engine's variables: ours, and those of the file.

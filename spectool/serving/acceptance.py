@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spectool.errors import EngineMissingError
@@ -39,23 +39,30 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Expected:
-    """An acceptance length to compare with, and where it comes from."""
+    """An acceptance length to compare with, and where it comes from.
+
+    `binding` says whether falling short of it fails the check: what was measured with other prompts does not.
+    """
 
     length: float
     source: str
+    binding: bool = True
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the check found, and the line that says it."""
+    """What the check found, and the line that says it. `binding` is that of what it was compared with."""
 
     verdict: Verdict
     text: str
+    binding: bool = True
 
     @property
     def fails(self) -> bool:
         """Whether the drafter does not do what it should."""
-        return self.verdict in (Verdict.LOW, Verdict.BROKEN, Verdict.NOT_SPECULATING)
+        if self.verdict is Verdict.LOW:
+            return self.binding
+        return self.verdict in (Verdict.BROKEN, Verdict.NOT_SPECULATING)
 
 
 def judge(seen: metrics.Snapshot | None, expected: Expected | None = None) -> Judgement:
@@ -83,7 +90,7 @@ def judge(seen: metrics.Snapshot | None, expected: Expected | None = None) -> Ju
         return Judgement(Verdict.GOOD, f"good: {told}; nothing to compare with (--expect)")
     against = f"expected {expected.length:.3f} ({expected.source})"
     if length - 1 < LOW_SHARE * (expected.length - 1):
-        return Judgement(Verdict.LOW, f"low: {told}; {against}")
+        return Judgement(Verdict.LOW, f"low: {told}; {against}", expected.binding)
     return Judgement(Verdict.GOOD, f"good: {told}; {against}")
 
 
@@ -145,5 +152,5 @@ class Check:
         found = judge(seen, self._expected)
         # Every round yields a token of ours at least; more rounds were somebody else's.
         if seen is not None and seen.drafts > tokens:
-            found = Judgement(found.verdict, f"{found.text} (other requests ran meanwhile and are in it)")
+            found = replace(found, text=f"{found.text} (other requests ran meanwhile and are in it)")
         self._judgement = found

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectool.resources import package_data
 from spectool.serving.acceptance import Expected, Verdict, judge
+from spectool.serving.expectation import published_expectation
 from spectool.serving.metrics import Snapshot
 from spectool.serving.watch import Load, load_of
 
@@ -60,3 +64,35 @@ def test_verdicts_at_their_boundaries(seen: Snapshot | None, expected: float | N
     assert found.fails is (verdict is not Verdict.GOOD)
     if expected is not None and verdict in (Verdict.GOOD, Verdict.LOW):
         assert f"expected {expected:.3f} (a test)" in found.text
+
+
+def command_with(k: int) -> list[str]:
+    return ["vllm", "serve", "V", "--speculative-config", json.dumps({"method": "dflash", "num_speculative_tokens": k})]
+
+
+def test_what_was_published_is_compared_with_and_stops_nothing() -> None:
+    name = "RedHatAI/Qwen3-8B-speculator.peagle"
+    rows = json.loads(package_data("speed", "acceptance.json").read_text(encoding="utf-8"))["rows"]
+    seen = [row["tokens"] for row in rows if row["checkpoint"] == name and row["k"] == 7]
+    found = published_expectation((name,), command_with(7))
+    assert found is not None
+    assert 1 < found.length <= min(seen)
+    assert "published at K = 7" in found.source
+    low = judge(snapshot(1000, 60), found)
+    assert (low.verdict, low.fails) == (Verdict.LOW, False)
+    assert judge(snapshot(1000, 49), found).fails  # broken is broken, whoever said what
+    fewer = published_expectation((name,), command_with(3))
+    assert fewer is not None
+    assert fewer.length < found.length
+
+
+@pytest.mark.parametrize(
+    ("names", "argv"),
+    [
+        (("somebody/else",), command_with(7)),
+        (("RedHatAI/Qwen3-8B-speculator.peagle",), command_with(8)),  # published at 7 only
+        (("RedHatAI/Qwen3-8B-speculator.peagle",), ["vllm", "serve", "V"]),  # served without it
+    ],
+)
+def test_nothing_published_means_nothing_to_compare_with(names: tuple[str, ...], argv: list[str]) -> None:
+    assert published_expectation(names, argv) is None
