@@ -35,6 +35,7 @@ def _range_lines(plan: SpeedPlan) -> list[str]:
             f"speed: not predicted: {plan.unknown}",
             f"  break-even in tokens per round (by requests at a time): {needed}",
             *(f"  basis: {line}" for line in plan.basis),
+            *(f"  {line}" for line in plan.advice),
         ]
     lines = ["speed over the verifier alone  80 % range  break-even*  best K"]
     for row in plan.rows:

@@ -28,18 +28,17 @@ MOST_WIDTH: Mapping[Kind, float] = {"dense": 1.6, "moe": 2.0}
 class Evidence:
     """What was learned, and how well it held.
 
-    `half`: half width of the 80 % range in logarithms, by kind; `cells`: the largest load seen, where predicted.
-    `held` and `held_abroad`: the share of measured values in the range, by kind, where their table or their whole
-    publication was left out; None where nothing was predicted then.
+    `half`: half width of the 80 % range in logarithms; `cells`: the largest load seen, where predicted. `held`: the
+    share of values measured with parallel drafters that lay in the range, by kind, where the whole publication they
+    come from was left out; None where nothing is predicted.
     """
 
     constants: Constants
-    half: Mapping[Kind, float]
+    half: float
     cells: Mapping[Cell, float]
     tables: int
     publications: int
     held: Mapping[Kind, float | None]
-    held_abroad: Mapping[Kind, float | None]
 
     def load_of(self, requests: float) -> Load:
         """Return the load so many requests are."""
@@ -56,6 +55,5 @@ def evidence() -> Evidence:
         cells={(cell["kind"], cell["load"]): cell["most_requests"] for cell in document["predicted"]},
         tables=document["tables"],
         publications=document["publications"],
-        held=document["held"]["tables"],
-        held_abroad=document["held"]["publications"],
+        held=document["held"],
     )

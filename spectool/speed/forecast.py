@@ -67,7 +67,7 @@ def range_at(case: Case, tokens: Tokens, requests: int, k: int, known: Evidence 
         raise NotPredictedError(why_not(case.kind, found))
     low, high = tokens.at(k)
     centre = math.sqrt(low * high) / case.pays_from(requests, k, found)
-    half = math.hypot(math.log(high / low) / 2, found.half[case.kind])
+    half = math.hypot(math.log(high / low) / 2, found.half)
     return Range(requests, k, centre * math.exp(-half), centre, centre * math.exp(half))
 
 
@@ -83,7 +83,7 @@ def why_not(kind: Kind, known: Evidence | None = None) -> str:
     most = most_requests(kind, known)
     if most == 0:
         return f"the range for {name} missed its evaluation (docs/speed.md)"
-    return f"nothing published bears out a range for {name} above {most:g} requests"
+    return f"nothing published bears out a range for {name} above {math.floor(most)} requests (docs/speed.md)"
 
 
 def ranges(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -99,13 +100,13 @@ def speed_plan(
         rows = tuple(Row(load, case.pays_from(load, k)) for load in loads)
         what = f" for {workload}" if workload is not None else ""
         why = f"nobody published tokens per round of this drafter at its K{what}"
-        return _beside(SpeedPlan(tuple(basis), rows, why), profile, case)
+        return _beside(SpeedPlan(tuple(basis), rows, why, tuple(_beyond(case, most))), profile, case)
     spread = f"{found.low:.2f}" if found.low == found.high else f"{found.low:.2f} to {found.high:.2f}"
     basis.insert(0, f"{spread} tokens per round, {found.basis}")
     rows = tuple(_row(case, found, load, k) for load in loads)
     speeds = {load: {tried: range_at(case, found, load, tried).centre for tried in range(k + 1)} for load in loads}
     steps = schedule_of(settle(speeds))
-    advice = [*_verdict(rows), *_about_k(subject, steps, version, own)]
+    advice = [*_verdict(rows), *_beyond(case, most), *_about_k(subject, steps, version, own)]
     adaptive = why_not_adaptive(
         subject.drafter.method,
         version,
@@ -147,15 +148,14 @@ def _range_of(case: Case | None, rate: float | None, load: int, k: int) -> Range
 
 
 def _model_basis(case: Case) -> tuple[str, str]:
-    """Say what the cost model rests on, and how far it was tested: across tables, not across publications."""
+    """Say what the cost model rests on, and how far it was tested."""
     known = evidence()
     kind = {"dense": "dense verifiers", "moe": "mixtures of experts"}[case.kind]
-    held, abroad = known.held[case.kind], known.held_abroad[case.kind]
-    tested = "" if held is None else f": of values of {kind}, {held:.0%} lay in it with their table left out"
-    if abroad is not None and tested:
-        tested += f", {abroad:.0%} with their whole publication"
+    held = known.held[case.kind]
     fitted = f"cost model fitted to {known.tables} tables of {known.publications} publications (docs/speed.md)"
-    return f"{fitted}, requests of {case.context:g} tokens", f"tested across tables, not across publications{tested}"
+    tested = f"tested by leaving out one of {known.publications} publications after the other"
+    share = "" if held is None else f": {held:.0%} of the values of {kind} lay in the range"
+    return f"{fitted}, requests of {case.context:g} tokens", tested + share
 
 
 def _row(case: Case, tokens: Tokens, load: int, k: int) -> Row:
@@ -173,8 +173,17 @@ def _verdict(rows: Sequence[Row]) -> list[str]:
     elif losing:
         said.append(f"from {losing[0]} requests on this drafter will not pay: serve the verifier without it there")
     if unsure:
-        said.append(f"at {', '.join(map(str, unsure))} requests it may be slower than the verifier alone: measure")
+        many = "request" if unsure == [1] else "requests"
+        said.append(f"at {', '.join(map(str, unsure))} {many} it may be slower than the verifier alone: measure")
     return said
+
+
+def _beyond(case: Case, most: int | None) -> list[str]:
+    """Say where the prediction ends, for a launch that takes more requests than that."""
+    last = math.floor(most_requests(case.kind))
+    if most is not None and most <= last:
+        return []
+    return [f"above {last} requests at a time: not predicted (docs/speed.md); measure with spectool probe --sweep"]
 
 
 def _about_k(subject: Subject, steps: Schedule, version: str, own: Own) -> list[str]:

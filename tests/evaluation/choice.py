@@ -12,7 +12,10 @@ from spectool.speed.tokens import shorten
 
 
 def choice_losses(learned: Mapping[str, Learned]) -> dict[str, list[float]]:
-    """Return the losses of speed-up, with tokens per round measured at each K, and at the largest K alone."""
+    """Return the losses of speed-up, learned without the publication that is chosen for.
+
+    With tokens per round measured at each K, and at the largest K alone.
+    """
     settings: dict[tuple[object, ...], list[Point]] = {}
     for point in points():
         settings.setdefault(point.setting, []).append(point)
@@ -20,7 +23,7 @@ def choice_losses(learned: Mapping[str, Learned]) -> dict[str, list[float]]:
     for group in settings.values():
         if len({point.k for point in group}) < 2:
             continue
-        vector = learned[group[0].group].vector
+        vector = learned[group[0].publication].vector
         longest = max(group, key=lambda point: point.k)
         best = max(point.speedup for point in group)
         at_each = max(group, key=lambda point: predicted(point, vector))

@@ -6,6 +6,7 @@ from statistics import median
 
 import pytest
 from evaluation.fitting import NAMES, START, predicted
+from evaluation.learning import half_width
 from evaluation.points import HERE, Point, blind_points, points, raw
 
 from spectool.planning.gpus import catalogue
@@ -20,7 +21,7 @@ def test_every_printed_range_is_narrow_enough() -> None:
     known = evidence()
     assert known.cells
     for kind, _ in known.cells:
-        assert math.exp(2 * known.half[kind]) <= MOST_WIDTH[kind]
+        assert math.exp(2 * known.half) <= MOST_WIDTH[kind]
 
 
 def test_a_load_ends_where_the_next_begins() -> None:
@@ -65,19 +66,42 @@ def test_blind_points_took_no_part() -> None:
     assert not set(map(key, blind_points())) & set(map(key, points()))
 
 
-def test_both_ways_of_leaving_out_are_told() -> None:
+def test_what_is_printed_held_without_its_publication() -> None:
     known = evidence()
     assert (known.tables, known.publications) == (
         len({point.group for point in points()}),
         len({point.publication for point in points()}),
     )
+    page = (HERE.parents[1] / "docs" / "speed.md").read_text(encoding="utf-8")
     for kind in KINDS:
-        held, abroad = known.held[kind], known.held_abroad[kind]
+        held = known.held[kind]
         assert held is not None
         assert 0.75 <= held <= 0.9
-        assert abroad is not None
-        page = (HERE.parents[1] / "docs" / "speed.md").read_text(encoding="utf-8")
-        assert f"{abroad:.0%}" in page
+        assert f"| {held:.0%} |" in page
+
+
+def _left_out(residuals: dict[str, list[float]]) -> dict[Point, float]:
+    """Real points of as many publications, with these residuals."""
+    names = sorted({point.publication for point in points()})
+    members = {name: [point for point in points() if point.publication == name] for name in names}
+    return {
+        members[name][at]: value
+        for name, values in zip(names, residuals.values(), strict=False)
+        for at, value in enumerate(values)
+    }
+
+
+def test_every_publication_counts_once_and_few_ask_for_more_width() -> None:
+    two = half_width(_left_out({"a": [0.1], "b": [0.1, -0.1, 0.1, -0.1]}))
+    three = half_width(_left_out({"a": [0.1], "b": [0.1], "c": [0.1]}))
+    assert two == pytest.approx(0.1 * 1.886)
+    assert three == pytest.approx(0.1 * 1.638)
+    many = half_width(_left_out({"a": [0.2], "b": [0.1] * 10}))
+    assert many == pytest.approx(1.886 * math.sqrt((0.2**2 + 0.1**2) / 2))
+
+
+def test_one_publication_is_no_width() -> None:
+    assert half_width(_left_out({"a": [0.1, 0.2]})) == math.inf
 
 
 def test_in_sample_the_model_errs_by_less_than_a_tenth() -> None:

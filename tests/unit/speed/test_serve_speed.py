@@ -53,12 +53,12 @@ def speed(pair: Production, *more: str, gpus: str = "a100-80gb:1") -> dict[str, 
 
 
 def profile(folder: Path, drafter: Path, **changed: Any) -> Path:
-    """The published curve of this pair as a profile: 2.77 at 3 requests, 1.91 at 16."""
+    """The published curve of this pair as a profile: 2.77 at 3 requests, 2.02 at 15."""
     points = [
         {"k": 0, "requests": 3, "tokens_per_second": 100.0, "completed": 12},
         {"k": 7, "requests": 3, "tokens_per_second": 277.0, "tokens_per_round": 3.82, "completed": 12},
-        {"k": 0, "requests": 16, "tokens_per_second": 100.0, "completed": 64},
-        {"k": 7, "requests": 16, "tokens_per_second": 191.0, "tokens_per_round": 3.6, "completed": 64},
+        {"k": 0, "requests": 15, "tokens_per_second": 100.0, "completed": 64},
+        {"k": 7, "requests": 15, "tokens_per_second": 202.0, "tokens_per_round": 3.6, "completed": 64},
         {"k": 0, "requests": 64, "tokens_per_second": 100.0, "completed": 256},
         {"k": 7, "requests": 64, "tokens_per_second": 110.0, "tokens_per_round": 3.7, "completed": 256},
     ]
@@ -125,10 +125,10 @@ def test_what_was_measured_stands_beside_the_range_and_feeds_it(pair: Production
     assert found["basis"][0] == (
         "3.60 to 3.82 tokens per round, measured with ours.jsonl at K = 7 on NVIDIA A100-SXM4-80GB"
     )
-    three, sixteen, many = found["measured"]
+    three, fifteen, many = found["measured"]
     assert (three["requests"], three["k"], three["speedup"]) == (3, 7, 2.77)
     assert three["predicted"]["low"] < 2.77 < three["predicted"]["high"]
-    assert sixteen["predicted"]["low"] < 1.91 < sixteen["predicted"]["high"]
+    assert fifteen["predicted"]["low"] < 2.02 < fifteen["predicted"]["high"]
     assert many["predicted"] is None  # beyond the loads that are predicted
     assert speed(pair, "--profile", str(path), "--expect", "3")["basis"][0].startswith(
         "3.00 tokens per round, --expect"
