@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spectool.drafter.model import Drafter
 from spectool.planning.budget import Budget, in_flight_batches
@@ -15,7 +15,7 @@ from spectool.planning.memory import CASES, GIB, Case, Memory, memory_lines, ove
 from spectool.planning.models import Model, UnknownError
 from spectool.planning.own import Own
 from spectool.planning.parallel import candidates
-from spectool.planning.weights import Tensor, rank_weights, verifier_weights
+from spectool.planning.weights import Tensor, Weights, rank_weights, verifier_weights
 
 _ROUND = 1024
 _HIGHEST_UTILIZATION = 0.95
@@ -39,6 +39,18 @@ class Subject:
     total: int | None = None
     total_source: str = ""
     other_names: tuple[str, ...] = ()
+    _verifier: dict[int, Weights] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def verifier(self, ranks: int) -> Weights:
+        """Return the verifier's weights on one of so many ranks.
+
+        Raises:
+            UnknownError: they are not known.
+
+        """
+        if ranks not in self._verifier:
+            self._verifier[ranks] = verifier_weights(self.model, self.tensors, ranks, self.total, self.total_source)
+        return self._verifier[ranks]
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ class Sizing:
 
         """
         subject = self.subject
-        verifier = verifier_weights(subject.model, subject.tensors, ranks, subject.total, subject.total_source)
+        verifier = subject.verifier(ranks)
         drafter = rank_weights(subject.drafter_tensors, ranks, subject.drafter.dimensions.num_kv_heads, "headers")
         lines = memory_lines(verifier, drafter, subject.drafter, self.budget, subject.k, ranks)
         return Memory(self.gpu.memory, self.utilization, lines, overhead(ranks), self.own.kv_bytes)

@@ -11,6 +11,7 @@ the confidence head (ReplicatedLinear) are whole on every rank (qwen3_dspark.py)
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +28,7 @@ _ROWS = re.compile(
 )
 _COLUMNS = re.compile(r"\.(o_proj|down_proj|out_proj)\.(?!bias)")
 _TOWER = re.compile(r"(^|\.)(vision_tower|visual|vision_model|audio_tower|embed_vision|embed_audio)\.")
+_LAYER_OR_EXPERT = re.compile(r"(?<=\.)\d+(?=\.)")  # not the digit of conv1d or t2d
 # Multi-token-prediction layers load only where they draft; t2d and the verifier's copies are left out by vLLM.
 _NOT_LOADED = re.compile(r"^mtp\.|(^|\.)t2d$|^verifier_(norm|lm_head)\.")
 
@@ -75,12 +77,16 @@ def rank_weights(
 
     """
     total = rank = whole = 0
-    for tensor in tensors:
-        total += tensor.nbytes
-        if _NOT_LOADED.search(tensor.name) or (tied and tensor.name.startswith("lm_head.")):
+    # Layers and experts are alike: of a mixture's 18,000 tensors some 20 are looked at.
+    alike = Counter(
+        (_LAYER_OR_EXPERT.sub("0", item.name), item.shape, item.nbytes, item.name in doubled) for item in tensors
+    )
+    for (name, shape, nbytes, twice), count in alike.items():
+        total += nbytes * count
+        if _NOT_LOADED.search(name) or (tied and name.startswith("lm_head.")):
             continue
-        share = _share(tensor, ranks, kv_heads)
-        held = -(-tensor.nbytes * share.numerator // share.denominator) * (2 if tensor.name in doubled else 1)
+        share = _share(name, shape, ranks, kv_heads)
+        held = -(-nbytes * share.numerator // share.denominator) * (2 if twice else 1) * count
         rank += held
         if share == 1:
             whole += held
@@ -131,13 +137,13 @@ def tensors_of(headers: Mapping[str, object]) -> list[Tensor]:
     return [Tensor(name, tuple(info.shape), info.nbytes) for name, info in headers.items()]  # type: ignore[attr-defined]  # headers are typed as objects: any header reader will do
 
 
-def _share(tensor: Tensor, ranks: int, kv_heads: int) -> Fraction:
+def _share(name: str, shape: tuple[int, ...], ranks: int, kv_heads: int) -> Fraction:
     """Return which part of a tensor one rank holds."""
-    name = tensor.name if tensor.name.startswith(".") else f".{tensor.name}"
-    if ranks == 1 or _TOWER.search(name) or not tensor.shape:
+    name = name if name.startswith(".") else f".{name}"
+    if ranks == 1 or _TOWER.search(name) or not shape:
         return Fraction(1)
-    if _VOCABULARY.search(tensor.name):
-        rows = tensor.shape[0]
+    if _VOCABULARY.search(name):
+        rows = shape[0]
         padded = -(-rows // _VOCAB_MULTIPLE) * _VOCAB_MULTIPLE
         return Fraction(-(-padded // ranks), rows)
     if _KEY_VALUE.search(name):

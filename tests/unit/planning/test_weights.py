@@ -46,6 +46,7 @@ def tensor(name: str, *shape: int) -> Tensor:
         ("model.layers.0.mlp.gate.weight", (8, 32), 1),
         ("model.layers.0.input_layernorm.weight", (32,), 1),
         ("model.layers.0.linear_attn.in_proj_qkvz.weight", (64, 32), 1 / 4),
+        ("model.layers.0.linear_attn.conv1d.weight", (64, 1, 4), 1 / 4),  # its digit is no layer's
         ("lm_head.weight", (256, 32), 1 / 4),
         ("embed_tokens.weight", (130, 32), 48 / 130),  # padded to 192 rows
         ("model.vision_tower.layers.0.self_attn.q_proj.weight", (64, 32), 1),
@@ -62,6 +63,12 @@ def test_what_one_of_four_ranks_holds(name: str, shape: tuple[int, ...], share: 
     found = rank_weights([given], 4, 2, "test")
     assert found.rank == pytest.approx(given.nbytes * share)
     assert found.whole == (given.nbytes if share == 1 else 0)
+
+
+def test_layers_and_experts_that_are_alike_are_all_counted() -> None:
+    names = [f"model.layers.{layer}.mlp.experts.{expert}.up_proj.weight" for layer in range(12) for expert in range(11)]
+    found = rank_weights([tensor(name, 64, 32) for name in names], 4, 2, "test")
+    assert (found.total, found.rank) == (132 * 64 * 32 * 2, 33 * 64 * 32 * 2)
 
 
 def test_a_tied_output_layer_is_loaded_once() -> None:
