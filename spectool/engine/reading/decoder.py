@@ -110,6 +110,15 @@ def epsilon(flat: Flat) -> float:
     return float(value)
 
 
+def activation(flat: Flat) -> str:
+    """Return the MLP's activation, which is silu or no model (vLLM 0.33 `models/llama.py`, `models/qwen2.py`)."""
+    value = flat.get("hidden_act")
+    if value != "silu":
+        stated = "missing" if value is None else repr(value)
+        raise EngineRefusedError("CFG003", f"hidden_act is {stated}, vLLM takes silu only")
+    return "silu"
+
+
 def dflash_attention(flat: Flat, layers: int, facts: EngineFacts, *, dspark: bool) -> tuple[Attention, ...]:
     """Return window and causality per layer of a DFlash or DSpark drafter.
 

@@ -21,6 +21,7 @@ def read_peagle(request: Request) -> Drafter:
         count = flat.get("num_aux_layers", count) or len(flat.get("eagle_aux_hidden_state_layer_ids") or []) or None
     count = count or len(eagle.get("eagle_aux_hidden_state_layer_ids") or []) or 3
     sizes = decoder.dimensions(flat, block=False)
+    decoder.activation(flat)
     shape = view.tensors["fc.weight"].shape if "fc.weight" in view.tensors else ()
     width = shape[-1] if shape else None
     if width is not None and count * sizes.target_hidden_size != width:

@@ -13,7 +13,7 @@ from spectool.drafter.model import ZERO, Confidence, Drafter, Markov, Method, Sl
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading import decoder
 from spectool.engine.reading.common import Request, aux_layers, default_aux_layers, mask_token
-from spectool.engine.reading.flat import flat_config, is_speculators
+from spectool.engine.reading.flat import Flat, flat_config, is_speculators
 from spectool.engine.reading.peagle import read_peagle
 from spectool.engine.reading.record import EngineReading, EngineRefusedError, EngineUnknownError, Refusal
 from spectool.formats.lookup import is_int, lookup
@@ -54,10 +54,10 @@ def _tokens(view: View, given: int | None) -> int | None:
 
 
 def _dflash(request: Request) -> Drafter:
-    own = request.flat.get("dflash_config") or {}
     if not request.has("speculators_dflash"):
         raise EngineRefusedError("ENG001", "it has no method dflash")
     _require_class(request, "dflash")
+    own = _object(request.flat, "dflash_config")
     if own.get("sample_from_anchor") and request.has("dspark_anchor_flag"):
         message = "DFlash never samples from the anchor slot: model runner V2 raises, V1 ignores the key"
         request.refusals.append(Refusal("SLT001", message))
@@ -69,6 +69,10 @@ def _dspark(request: Request) -> Drafter:
     if not request.has("speculators_dspark"):
         raise EngineRefusedError("ENG001", "it has no method dspark")
     _require_class(request, "dspark")
+    if _object(flat, "dflash_config").get("sample_from_anchor") and request.has("dspark_anchor_flag"):
+        # The speculator is a DFlash one at first, which raises before it reads its own key.
+        message = "dflash_config.sample_from_anchor is true: its base class raises, whatever the key beside it says"
+        request.refusals.append(Refusal("SLT001", message))
     first = flat.get("sample_from_anchor", True)
     drafter = _qwen3_block(request, "dspark", "anchor-first" if first else "bonus-anchor")
     rank = flat.get("markov_rank")
@@ -84,12 +88,20 @@ def _dspark(request: Request) -> Drafter:
     return replace(drafter, markov=Markov(kind, int(rank)), confidence=confidence)
 
 
+def _object(flat: Flat, key: str) -> Flat:
+    """Return an object of the configuration; the class takes an absent one for empty, and null for a fault."""
+    value = flat.get(key, {})
+    if value is None:
+        raise EngineRefusedError("CFG003", f"{key} is null, where the class expects an object (TypeError in vLLM)")
+    return dict(value)
+
+
 def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter:
     flat, facts = request.flat, request.facts
-    own = flat.get("dflash_config") or {}
+    own = _object(flat, "dflash_config")
+    _object(flat, "eagle_config")
     sizes = decoder.dimensions(flat, block=True)
-    if flat.get("hidden_act") != "silu":
-        raise EngineRefusedError("CFG003", f"hidden_act is {flat.get('hidden_act')!r}, vLLM takes silu only")
+    decoder.activation(flat)
     block = flat.get("block_size", request.view.config.get("block_size", own.get("block_size")))
     return Drafter(
         method=method,
