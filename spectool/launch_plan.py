@@ -25,6 +25,8 @@ from spectool.planning.models import model_of
 from spectool.planning.own import own_flags
 from spectool.planning.weights import Tensor, tensors_of
 from spectool.resources import package_data
+from spectool.rules.launch import read_launch
+from spectool.speed.adaptive import adaptive
 from spectool.speed.plan import speed_plan
 from spectool.speed.published import Tokens, given
 
@@ -91,7 +93,15 @@ def plan_for(
         profile=profile,
         most=plan.budget.sequences,
     )
-    return replace(plan, speed=speed)
+    judged = adaptive(
+        engine_facts(facts.version),
+        subject.drafter,
+        subject.model,
+        chosen.gpu.compute_capability,
+        read_launch(extra),
+        measured=profile is not None,
+    )
+    return replace(plan, speed=replace(speed, adaptive=judged))
 
 
 def expected_tokens(length: float, source: str, k: int) -> Tokens:

@@ -14,7 +14,8 @@ def speed_lines(plan: SpeedPlan) -> list[str]:
 
     What was measured is drawn below, over the range of each point where there is one.
     """
-    return [*_range_lines(plan), *measured_lines(plan)]
+    adaptive = [] if plan.adaptive is None else [plan.adaptive.line]
+    return [*_range_lines(plan), *measured_lines(plan), *adaptive]
 
 
 def measured_lines(plan: SpeedPlan) -> list[str]:
@@ -66,6 +67,9 @@ def speed_record(plan: SpeedPlan) -> dict[str, Any]:
         ],
         "advice": list(plan.advice),
         "k_by_requests": [list(step) for step in plan.schedule],
+        "adaptive_verification": None
+        if plan.adaptive is None
+        else {"advised": plan.adaptive.holds, "reasons": list(plan.adaptive.reasons)},
         "measured": [
             {
                 "requests": point.requests,

@@ -8,6 +8,7 @@ from spectool.formats.lookup import is_int
 from spectool.rules.context import Context
 from spectool.rules.registry import Hit, rule
 from spectool.rules.runner import first_runner
+from spectool.speed.adaptive import KEY, refused
 
 _CONFIG = "vLLM 0.33 config/vllm.py"
 
@@ -18,25 +19,24 @@ _CONFIG = "vLLM 0.33 config/vllm.py"
     scope="launch",
     summary="Adaptive verification beside something it excludes.",
     why="It trims batches on the GPU by the drafter's confidence, which adapters, pipeline stages and missing full "
-    "graphs do not allow.",
+    "graphs do not allow. What else is refused differs by release: until 0.29 every method but DSpark, and drafters "
+    "without confidence head.",
     fix="Drop enable_adaptive_verification, or what the message names.",
-    references=(f"{_CONFIG} _validate_adaptive_verification", "vLLM 0.33 v1/worker/gpu/spec_decode/speculator.py"),
+    references=(
+        f"{_CONFIG} _validate_adaptive_verification",
+        "vLLM 0.33 v1/worker/gpu/spec_decode/speculator.py",
+        "vLLM 0.29 v1/worker/gpu/spec_decode/dspark/speculator.py",
+    ),
 )
 def adaptive(context: Context) -> Iterator[Hit]:
     """Looks at the flags it excludes, and at the confidence head it is made from."""
     launch = context.launched
-    if launch.speculative.get("enable_adaptive_verification") is not True:
+    if launch.speculative.get(KEY) is not True or KEY not in context.facts.speculative_config_keys:
         return
-    mode = str(launch.document("--compilation-config", "-cc", "-O").get("cudagraph_mode", "FULL_AND_PIECEWISE"))
-    excluded = [name for name in ("--enable-lora", "--enable-return-routed-experts") if launch.has(name)]
-    excluded += ["pipeline stages"] if launch.stages > 1 else []
-    if launch.has("--enforce-eager") or "FULL" not in mode.upper():
-        excluded.append("a launch without full CUDA graphs")
-    argmax = launch.speculative.get("use_local_argmax_reduction") is True
-    if argmax and (context.method != "dspark" or context.drafter.confidence is None):
-        excluded.append("use_local_argmax_reduction")
+    runs = context.engine.drafter or context.drafter
+    excluded = refused(context.facts, context.method, launch, confidence=runs.confidence is not None)
     if excluded:
-        yield Hit(f"enable_adaptive_verification with {', '.join(excluded)}")
+        yield Hit(f"{KEY} with {', '.join(excluded)}")
 
 
 @rule(
@@ -75,30 +75,43 @@ def unpadded(context: Context) -> Iterator[Hit]:
     "dynamic-tokens",
     scope="launch",
     summary="The schedule of K by batch size cannot be read, or is not used.",
-    why="It is a list of [first, last, K] that starts at 1 and leaves no hole; with data parallelism vLLM drops it "
-    "with a warning.",
+    why="It is a list of [first, last, K]: the first range starts at 1, none overlaps another, and a hole keeps the K "
+    "before it. vLLM's scheduler raises on another one; with data parallelism vLLM drops it with a warning.",
     fix="Correct num_speculative_tokens_per_batch_size, or leave it out.",
-    references=(f"{_CONFIG}, num_speculative_tokens_per_batch_size",),
+    references=(
+        "vLLM 0.33 v1/spec_decode/dynamic/utils.py validate_and_normalize_dynamic_sd_schedule",
+        f"{_CONFIG} _maybe_disable_dynamic_sd_for_data_parallel",
+    ),
 )
 def dynamic(context: Context) -> Iterator[Hit]:
-    """Walks the ranges."""
+    """Walks the ranges in their order."""
     name = "num_speculative_tokens_per_batch_size"
-    table = context.launched.speculative.get(name)
+    table, copies = context.launched.speculative.get(name), context.launched.own.data_parallel or 1
     if table is None:
         return
     if not isinstance(table, list) or not all(
         isinstance(row, list) and len(row) == 3 and all(is_int(item) for item in row) for row in table
     ):
         yield Hit(f"{name} is no list of [first, last, K]")
-        return
-    expected = 1
-    for first, last, _ in table:
-        if first != expected or last < first:
-            yield Hit(f"{name}: the range {first} to {last} should begin at {expected} and not end before it begins")
-            return
-        expected = last + 1
-    if (context.launched.own.data_parallel or 1) > 1:
-        yield Hit(f"{name} with --data-parallel-size {context.launched.own.data_parallel} is not used")
+    elif copies > 1:
+        yield Hit(f"{name} with --data-parallel-size {copies} is not used")
+    elif table and (fault := _schedule_fault(sorted(table, key=lambda row: row[0]))):  # empty: as if it were not there
+        yield Hit(f"{name}: {fault}")
+
+
+def _schedule_fault(rows: list[list[int]]) -> str | None:
+    before = 0
+    for first, last, tokens in rows:
+        if last < first:
+            return f"the range {first} to {last} ends before it begins"
+        if before == 0 and first != 1:
+            return f"the first range starts at {first}, not at 1"
+        if first <= before:
+            return f"the range {first} to {last} overlaps the one that ends at {before}"
+        if tokens < 0:
+            return f"the range {first} to {last} has K = {tokens}"
+        before = last
+    return None
 
 
 @rule(
@@ -107,9 +120,13 @@ def dynamic(context: Context) -> Iterator[Hit]:
     scope="launch",
     severity="warning",
     summary="The launch quantises the drafter while it loads.",
-    why="Reported to fail at start (hf_overrides must be a dict) and on Ampere with a zero-sized Marlin kernel.",
+    why="Until 0.28 vLLM fails at start (hf_overrides must be a dict); on Ampere a zero-sized Marlin kernel was "
+    "reported.",
     fix="Leave quantization out of the speculative configuration, or use a drafter that is quantised on disk.",
-    references=("github.com/vllm-project/vllm issue 53873",),
+    references=(
+        "github.com/vllm-project/vllm issue 53873",
+        "vLLM 0.29 model_executor/model_loader/weight_utils.py get_quant_config: a callable hf_overrides is none",
+    ),
 )
 def online(context: Context) -> Iterator[Hit]:
     """Fires for plain weights with a quantization key."""

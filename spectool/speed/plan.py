@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from spectool.planning.fit import Subject
 from spectool.planning.gpus import Gpu
 from spectool.planning.own import Own
+from spectool.speed.adaptive import Adaptive
 from spectool.speed.evidence import evidence
 from spectool.speed.forecast import LOADS, Case, NotPredictedError, Range, best_k, most_requests, range_at, why_not
 from spectool.speed.profile import measured_tokens, speedups
 from spectool.speed.published import Tokens, given, published
-from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule, why_not_adaptive
+from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule
 from spectool.speed.subject import case_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Measured:
 class SpeedPlan:
     """What is said about speed. `unknown` says why there are no ranges; `advice` what follows from them.
 
-    `measured` are the points of a profile, and `measured_on` says where they come from.
+    `measured` are the points of a profile, and `measured_on` says where they come from. `adaptive` judges DSpark's
+    adaptive verification; None for the other methods.
     """
 
     basis: tuple[str, ...] = ()
@@ -55,6 +57,7 @@ class SpeedPlan:
     schedule: Schedule = ()
     measured: tuple[Measured, ...] = ()
     measured_on: str = ""
+    adaptive: Adaptive | None = None
 
 
 def speed_plan(
@@ -107,17 +110,6 @@ def speed_plan(
     speeds = {load: {tried: range_at(case, found, load, tried).centre for tried in range(k + 1)} for load in loads}
     steps = schedule_of(settle(speeds))
     advice = [*_verdict(rows), *_beyond(case, most), *_about_k(subject, steps, version, own)]
-    adaptive = why_not_adaptive(
-        subject.drafter.method,
-        version,
-        gpu.compute_capability,
-        eager="--enforce-eager" in own.names,
-        lora="--enable-lora" in own.names,
-        copies=own.data_parallel or 1,
-        stages=own.pipeline_parallel or 1,
-    )
-    if adaptive is None:
-        advice.append('adaptive verification may choose K: --speculative-config {"enable_adaptive_verification": true}')
     return _beside(SpeedPlan(tuple(basis), rows, None, tuple(advice), steps), profile, case)
 
 

@@ -1,4 +1,4 @@
-"""K by load: vLLM's `num_speculative_tokens_per_batch_size`, and where DSpark may choose for itself."""
+"""K by load: vLLM's `num_speculative_tokens_per_batch_size`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ WORTH = 1.02
 # The end of the last step; vLLM carries the last K on beyond it (v1/spec_decode/dynamic/utils.py).
 _LAST = 4096
 _DYNAMIC_FROM = (0, 24)
-_ADAPTIVE_FROM = (0, 28)
 
 
 def schedule_of(best: Mapping[int, int]) -> Schedule:
@@ -50,23 +49,6 @@ def why_no_schedule(method: str, version: str, copies: int) -> str | None:
     if method == "peagle":
         return "with K by load, P-EAGLE's model runner V1 would lose its full CUDA graphs"
     return None
-
-
-def why_not_adaptive(
-    method: str, version: str, capability: tuple[int, int], *, eager: bool, lora: bool, copies: int, stages: int
-) -> str | None:
-    """Say which condition of adaptive verification does not hold; None where all known ones do."""
-    if method != "dspark":
-        return "only DSpark has adaptive verification"
-    conditions = (
-        (_release(version) < _ADAPTIVE_FROM, "it needs vLLM 0.28 or newer"),
-        (capability[0] != 10, "its attention backends were seen on compute capability 10 only"),
-        (eager, "it needs full CUDA graphs, and --enforce-eager is given"),
-        (lora, "it does not run with LoRA"),
-        (stages > 1, "it does not run with pipeline parallelism"),
-        (copies > 1, "it was not seen with data parallelism"),
-    )
-    return next((why for fails, why in conditions if fails), None)
 
 
 def _release(version: str) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectool.speed.schedule import WORTH, schedule_of, settle, why_no_schedule, why_not_adaptive
+from spectool.speed.schedule import WORTH, schedule_of, settle, why_no_schedule
 
 
 def test_steps_cover_every_batch_and_meet_at_the_geometric_mean() -> None:
@@ -35,26 +35,4 @@ def test_of_equal_speeds_the_smaller_k_is_taken() -> None:
 )
 def test_where_vllm_follows_a_schedule(method: str, version: str, copies: int, why: str | None) -> None:
     found = why_no_schedule(method, version, copies)
-    assert found is None if why is None else why in str(found)
-
-
-_FINE = {"eager": False, "lora": False, "copies": 1, "stages": 1}
-
-
-@pytest.mark.parametrize(
-    ("method", "version", "capability", "changed", "why"),
-    [
-        ("dspark", "0.28.0", (10, 0), {}, None),
-        ("dspark", "0.27.1", (10, 0), {}, "0.28"),
-        ("dflash", "0.33.0", (10, 0), {}, "only DSpark"),
-        ("dspark", "0.33.0", (9, 0), {}, "compute capability 10"),
-        ("dspark", "0.33.0", (10, 3), {"eager": True}, "--enforce-eager"),
-        ("dspark", "0.33.0", (10, 3), {"lora": True}, "LoRA"),
-        ("dspark", "0.33.0", (10, 3), {"stages": 2}, "pipeline"),
-    ],
-)
-def test_where_dspark_may_choose_for_itself(
-    method: str, version: str, capability: tuple[int, int], changed: dict[str, int], why: str | None
-) -> None:
-    found = why_not_adaptive(method, version, capability, **(_FINE | changed))  # type: ignore[arg-type]  # a table
     assert found is None if why is None else why in str(found)
