@@ -24,6 +24,8 @@ from spectool.formats.verifier import VerifierView, verifier_view
 from spectool.hub.reference import Reference, reference
 
 TOKENIZER = "tokenizer.json"
+# ModelOpt's settings, which some quantised copies have beside a config.json that does not mention them.
+QUANTISED_BESIDE = "hf_quant_config.json"
 # `spectool.formats.provenance.FILE`, whose module is imported only where there is such a file: it builds many models.
 RECORD = "provenance.json"
 
@@ -135,6 +137,8 @@ def load_verifier(verifier: str) -> LoadedVerifier:
     root = checkpoint.root.resolve()
     name = repo or root.name
     view = verifier_view(name, checkpoint.config)
+    if view.quantization is None and QUANTISED_BESIDE in checkpoint.side_files:
+        view = view.model_copy(update={"quantization": QUANTISED_BESIDE})
     return LoadedVerifier(name, root, view, checkpoint.tensors or None, checkpoint.origin, checkpoint)
 
 

@@ -103,7 +103,8 @@ def open_checkpoint(
         names: the files at its top, where not all of them are here (a mirror of the Hub); else the folder is listed.
         only: of the files an index names, those to read; the checkpoint then has their tensors alone.
         need_weights: whether a folder without safetensors files (or with an index whose files were not downloaded) is
-            an error; otherwise its `tensors` are empty.
+            an error; otherwise its `tensors` are empty. Its config.json is then a verifier's, which nothing copies, and
+            may hold `NaN` and `Infinity`.
 
     Raises:
         SourceError: the folder or a file is missing, unreadable, malformed, or outside the folder; the index and the
@@ -111,7 +112,7 @@ def open_checkpoint(
 
     """
     names = _list_folder(root) if names is None else sorted(names)
-    config, config_text = read_json(root / CONFIG_NAME)
+    config, config_text = read_json(root / CONFIG_NAME, constants=not need_weights)
     if not isinstance(config, dict):
         raise SourceError(f"{root / CONFIG_NAME}: must be a JSON object, found {type(config).__name__}")
     files, mapped = _weight_files(root, names, need_weights=need_weights, only=only)
@@ -133,8 +134,8 @@ def open_checkpoint(
     )
 
 
-def read_json(path: Path) -> tuple[Any, str]:
-    """Return a JSON file's value and its text.
+def read_json(path: Path, *, constants: bool = False) -> tuple[Any, str]:
+    """Return a JSON file's value and its text; `constants` as `parse_json` has it.
 
     Raises:
         SourceError: the file is missing, no regular file, larger than 64 MiB, not UTF-8, or not strict JSON
@@ -154,7 +155,7 @@ def read_json(path: Path) -> tuple[Any, str]:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SourceError(f"{path}: not UTF-8 at byte {error.start}") from None
-    return parse_json(text, str(path)), text
+    return parse_json(text, str(path), constants=constants), text
 
 
 def _list_folder(root: Path) -> list[str]:

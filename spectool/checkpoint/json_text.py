@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from spectool.errors import SourceError
 
@@ -17,13 +17,15 @@ MAX_DEPTH = 100
 """Levels of lists and objects; a model config has about six, serde stops at 128."""
 
 
-def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int) -> Any:
+def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int, constants: bool = False) -> Any:
     """Parse one JSON document.
 
     Args:
         text: the document.
         source: the file's name, as messages show it.
         parse_int: turns the digits of an integer into a number; its `ValueError` becomes the error's text.
+        constants: take `NaN` and `Infinity` as Python does. For files that are read and never written again: published
+            verifiers have them (`time_step_limit` of the Nemotron-H family), and every engine reads them so.
 
     Raises:
         SourceError: no JSON (with line and column), a duplicate key, a number outside the 64-bit float range, `NaN` or
@@ -47,7 +49,9 @@ def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int)
             raise SourceError(f"{source}: the number {digits[:40]} is out of range")
         return value
 
-    def constant(name: str) -> NoReturn:
+    def constant(name: str) -> float:
+        if constants:
+            return float(name)
         raise SourceError(f"{source}: {name} is not JSON", hint=f"Write null or a number in place of {name}.")
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:

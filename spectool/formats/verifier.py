@@ -57,7 +57,7 @@ def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
         "architectures": tuple(architectures) if isinstance(architectures, list) else architectures,
         "model_type": config.get("model_type"),
         "hidden_size": nested.get("hidden_size"),
-        "num_hidden_layers": nested.get("num_hidden_layers"),
+        "num_hidden_layers": _depth(nested),
         "vocab_size": nested.get("vocab_size", config.get("vocab_size")),
         "tie_word_embeddings": bool(tied),
         "rope_theta": _rope_theta(nested),
@@ -73,6 +73,20 @@ def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
             f"{name}/config.json does not describe a verifier: {faults}",
             hint="Is --verifier the target model's folder?",
         ) from None
+
+
+def _depth(config: Mapping[str, Any]) -> Any:
+    """Return the number of layers; of hybrids that list their layers instead, the list's length.
+
+    As transformers 5.19 `NemotronHConfig` has it: `layers_block_type`, or the older `hybrid_override_pattern`, one
+    letter a layer.
+    """
+    stated = config.get("num_hidden_layers")
+    if stated is not None:
+        return stated
+    kinds = config.get("layers_block_type")
+    pattern = config.get("hybrid_override_pattern")
+    return len(kinds) if isinstance(kinds, list) else len(pattern) if isinstance(pattern, str) else None
 
 
 def _quantization(config: Mapping[str, Any], nested: Mapping[str, Any]) -> str | None:
