@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.drafter.model import TITLES
+from spectool.formats.lookup import is_int
 from spectool.rules.context import Context
+from spectool.rules.helpers import release_of
 from spectool.rules.registry import Abstain, Hit, rule
 
 _CONFIG = "vLLM 0.33 config/vllm.py"
@@ -44,9 +47,13 @@ def excludes(context: Context) -> Iterator[Hit]:
     "watermark",
     scope="launch",
     summary="Watermarking beside a way of drafting it does not go with.",
-    why="It needs probabilistic drafts, standard rejection, and a drafter that model runner V2 runs.",
-    fix="Set draft_sample_method to probabilistic, or drop --watermark-config.",
-    references=(f"{_CONFIG} watermark_config",),
+    why="It needs probabilistic drafts, standard rejection, a DSpark drafter (from 0.33 on DFlash too), and an "
+    "algorithm with a second key for drafts.",
+    fix="Drop --watermark-config, or set draft_sample_method to probabilistic where the method allows it.",
+    references=(
+        f"{_CONFIG} _check_supports_watermarking (0.32: without dflash)",
+        "vLLM 0.33 config/watermarking.py",
+    ),
 )
 def watermark(context: Context) -> Iterator[Hit]:
     """Checks what vLLM checks, in its order."""
@@ -58,8 +65,18 @@ def watermark(context: Context) -> Iterator[Hit]:
         yield Hit(f"--watermark-config with draft_sample_method {keys.get('draft_sample_method', 'greedy')!r}")
     elif keys.get("rejection_sample_method", "standard") != "standard":
         yield Hit(f"--watermark-config with rejection_sample_method {keys['rejection_sample_method']!r}")
-    elif context.method == "peagle":
-        yield Hit("--watermark-config with a P-EAGLE drafter")
+    elif context.method == "peagle" or (context.method == "dflash" and release_of(context.facts.version) < (0, 33)):
+        yield Hit(f"--watermark-config with a {TITLES[context.method]} drafter, in {context.facts.title}")
+    else:
+        given = launch.document("--watermark-config")
+        algorithm = given.get("algorithm", "gumbel")
+        if not is_int(given.get("key")):
+            yield Hit("--watermark-config names no key", "Give it one: '{\"key\": 1234}'.")
+        elif algorithm != "dual_key_gumbel" and given.get("allow_target_only_watermarking") is not True:
+            yield Hit(
+                f"--watermark-config with algorithm {algorithm!r}, which marks no drafts",
+                "Choose dual_key_gumbel, or set allow_target_only_watermarking.",
+            )
 
 
 @rule(
@@ -126,7 +143,10 @@ def text_only(context: Context) -> Iterator[Hit]:
     why="An empty cache group of DSpark keeps offloaded blocks from ever being found again; MoRIIO takes recurrent "
     "verifiers with DSpark only.",
     fix="Leave the connector out, or measure its hits with and without the drafter.",
-    references=("github.com/vllm-project/vllm issue 47890",),
+    references=(
+        "github.com/vllm-project/vllm issue 47890",
+        "vLLM 0.32 distributed/kv_transfer/kv_connector/v1/moriio/moriio_connector.py _validate_hybrid_speculation",
+    ),
 )
 def connector(context: Context) -> Iterator[Hit]:
     """Looks at the connector's name."""
@@ -186,7 +206,10 @@ def cache_dtype(context: Context) -> Iterator[Hit]:
     summary="An fp8 KV cache for the drafter alone, beside a verifier with recurrent layers.",
     why="Reported to fail with FlashInfer: 'Unrecognized dtype: auto'.",
     fix="Set --kv-cache-dtype of the verifier as well.",
-    references=("github.com/vllm-project/vllm issue 54690",),
+    references=(
+        "github.com/vllm-project/vllm issue 54690",
+        "vLLM 0.33 v1/attention/backends/flashinfer.py get_dtype_for_flashinfer",
+    ),
 )
 def drafter_alone(context: Context) -> Iterator[Hit]:
     """Fires where only the drafter's is set."""

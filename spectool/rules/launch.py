@@ -17,6 +17,7 @@ from spectool.errors import SourceError, UsageError
 from spectool.formats.lookup import is_int
 from spectool.planning import flags
 from spectool.planning.own import Own, own_flags
+from spectool.rules.lax import read_lax
 
 if TYPE_CHECKING:
     from spectool.planning.gpus import Gpus
@@ -30,7 +31,7 @@ _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)", re.DOT
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch. `speculative` are the keys the user's words set, dashes as underscores; empty where they set none.
+    """A launch. `speculative` are the keys the user's words set, as vLLM reads them; empty where they set none.
 
     Attributes:
         words: the flags, without command, model and variables.
@@ -181,7 +182,7 @@ def _speculative(words: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...],
         del plain[flag.start - done : flag.stop - done]
         done += length
     keys = {name.replace("-", "_"): value for name, value in (dotted or whole).items()}
-    return {**keys, **short}, tuple(sorted(keys.keys() & short.keys())), plain
+    return read_lax({**keys, **short}), tuple(sorted(keys.keys() & short.keys())), plain
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from spectool.formats.lookup import is_int
 from spectool.rules.context import Context
+from spectool.rules.helpers import release_of
 from spectool.rules.registry import Abstain, Hit, rule
+from spectool.rules.runner import first_runner
 
 _SPECULATIVE = "vLLM 0.33 config/speculative.py"
+_WHOLE_DRAFT_CACHE = (0, 31)
 # Verifiers whose inner class relays aux hidden states to the last stage, and ones seen not to
 # (vLLM 0.33, supports_aux_hidden_states_over_pp in model_executor/models and models).
 _RELAY = {
@@ -28,11 +31,14 @@ _NO_RELAY = {
     summary="The tensor-parallel size does not divide both models.",
     why=(
         "Draft layers are split over the verifier's ranks, whatever draft_tensor_parallel_size says. Heads and MLP "
-        "width must be multiples of it, key-value heads a multiple or a divisor. Else an assertion fails at load."
+        "width must be multiples of it, key-value heads a multiple or a divisor. Else vLLM stops, at the latest with "
+        "an assertion at load. Decode context parallelism splits the ranks further, and only where they outnumber the "
+        "key-value heads."
     ),
     fix="Use a tensor-parallel size that divides both models.",
     references=(
         "vLLM 0.33 config/model.py verify_with_parallel_config",
+        "vLLM 0.33 config/parallel.py _validate_parallel_config: tp_size must be divisible by dcp_size",
         "vLLM 0.33 model_executor/models/qwen3_dflash.py: tp_size from the process group",
     ),
 )
@@ -60,6 +66,38 @@ def tensor_parallel(context: Context) -> Iterator[Hit | Abstain]:
     if wrong:
         own = [text for text in wrong if launch.model is not None or "drafter" in text]
         yield Hit(f"--tensor-parallel-size {launch.ranks}: {'; '.join(own)}", f"These divide: {', '.join(fitting)}.")
+    yield from _context_ranks(context)
+
+
+def _context_ranks(context: Context) -> Iterator[Hit]:
+    """What vLLM wants of --decode-context-parallel-size: of the ranks, and of a verifier without latent attention."""
+    from spectool.planning.models import UnknownError  # noqa: PLC0415 - only with a launch
+
+    launch, size = context.launched, _context_parallel(context)
+    name = f"--decode-context-parallel-size {size}"
+    if size == 1:
+        return
+    if launch.ranks % size:
+        yield Hit(f"{name} does not divide --tensor-parallel-size {launch.ranks}")
+        return
+    model = launch.model
+    if model is None or "kv_lora_rank" in model.text:
+        return  # latent attention has one head for all
+    try:
+        heads, shared = model.heads, model.kv_heads
+    except UnknownError:
+        return
+    if not heads or not shared:
+        return
+    if launch.ranks <= shared or size > launch.ranks // shared:
+        yield Hit(f"{name} wants {size * shared} ranks or more: {model.name} has {shared} KV heads")
+    elif heads // shared % size:
+        yield Hit(f"{name} does not divide the {heads // shared} query heads per KV head")
+
+
+def _context_parallel(context: Context) -> int:
+    text = context.launched.value("--decode-context-parallel-size", "-dcp")
+    return int(text) if text is not None and text.isdecimal() and int(text) > 0 else 1
 
 
 @rule(
@@ -115,15 +153,21 @@ def pipeline(context: Context) -> Iterator[Hit | Abstain]:
     scope="launch",
     severity="warning",
     summary="Decode context parallelism with a drafter of ordinary attention.",
-    why="The drafter's cache is split as well: acceptance near zero, or an assertion, in several reports.",
-    fix="Leave --decode-context-parallel-size at 1.",
-    references=("github.com/vllm-project/vllm issues 46514, 48392, 56723, 53673",),
+    why="The drafter's cache is split as well: acceptance near zero, or an assertion, in several reports. From 0.31 on "
+    "model runner V2 gives DFlash and DSpark drafters a whole one; V1 and P-EAGLE have not changed.",
+    fix="Leave --decode-context-parallel-size at 1, or use vLLM 0.31 or newer for DFlash and DSpark.",
+    references=(
+        "github.com/vllm-project/vllm issues 46514, 48392, 56723, 53673",
+        "vLLM 0.31 v1/worker/gpu/spec_decode/dflash/speculator.py: decode_context_parallel_size=1 (0.30: as launched)",
+        "vLLM 0.33 v1/worker/gpu_model_runner.py: dcp_local_seq_lens, for the drafter too",
+    ),
 )
 def context_parallel(context: Context) -> Iterator[Hit]:
-    """Fires above 1: no drafter of these methods has latent attention."""
-    text = context.launched.value("--decode-context-parallel-size", "-dcp")
-    if text is not None and text.isdecimal() and int(text) > 1:
-        yield Hit(f"--decode-context-parallel-size {text} splits the drafter's cache too")
+    """Fires above 1, where the drafter is split: no drafter of these methods has latent attention."""
+    size = _context_parallel(context)
+    whole = first_runner(context) is None and release_of(context.facts.version) >= _WHOLE_DRAFT_CACHE
+    if size > 1 and not whole:
+        yield Hit(f"--decode-context-parallel-size {size} splits the drafter's cache too")
 
 
 @rule(

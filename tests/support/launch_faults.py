@@ -47,6 +47,22 @@ def graphs(sizes: list[int], **more: int) -> tuple[str, str]:
     return ("--compilation-config", json.dumps({"cudagraph_capture_sizes": sizes, **more}))
 
 
+AV, NO_AV = sc(enable_adaptive_verification=True), sc(enable_adaptive_verification=False)
+NO_HEAD = put("enable_confidence_head", False)
+
+
+def cc(mode: str) -> tuple[str, str]:
+    return ("--compilation-config", json.dumps({"cudagraph_mode": mode}))
+
+
+WATERMARK = ("--watermark-config", '{"key": 7, "algorithm": "dual_key_gumbel"}')
+GREEDY, SAMPLED = sc(draft_sample_method="greedy"), sc(draft_sample_method="probabilistic")
+
+
+def schedule(*ranges: list[int]) -> tuple[str, str]:
+    return sc(num_speculative_tokens_per_batch_size=list(ranges))
+
+
 BUDGET = ("--max-num-seqs", "4")
 D7 = {"method": "dflash", "num_speculative_tokens": 7}
 
@@ -76,7 +92,12 @@ LAUNCHES: list[Row] = [
     row("PAR003", "peagle", ("--pipeline-parallel-size", "2"), ("--pipeline-parallel-size", "1")),
     row("PAR003", "dflash", ("-pp=2",), ("-pp=1",), verifier=put("architectures", ["Qwen3MoeForCausalLM"])),
     row("PAR003", "dspark", ("-pp=2",), ("-pp=1",), engine="0.29.0"),
-    row("PAR004", "dflash", ("--decode-context-parallel-size", "2"), ("--decode-context-parallel-size", "1")),
+    row("PAR001", "peagle", ("--tensor-parallel-size", "5"), ("--tensor-parallel-size", "4")),
+    row("PAR001", "dflash", ("--decode-context-parallel-size", "2"), ("--decode-context-parallel-size", "1")),
+    row("PAR001", "dspark", ("-tp=2", "-dcp=2"), ("-tp=4", "-dcp=2")),
+    row("PAR004", "dflash", ("-tp=4", "-dcp=2"), ("-tp=4", "-dcp=1"), engine="0.30.0"),
+    row("PAR004", "dflash", (f"{V2}=0", "-tp=4", "-dcp=2"), ("-tp=4", "-dcp=2")),
+    row("PAR004", "peagle", ("-tp=4", "--decode-context-parallel-size", "2"), ("-tp=4", "--decode-context-parallel-size", "1")),
     row("PAR005", "dflash", ("-tp=2", "-dp=2"), ("-tp=2", "-dp=1"), gpus="a100-80gb:2"),
     row("RUN001", "dspark", (f"{V2}=0",), (f"{V2}=1",)),
     row("RUN001", "dspark", ("--enable-dbo",), ("--no-enable-dbo",)),
@@ -98,7 +119,8 @@ LAUNCHES: list[Row] = [
     row("SPC002", "dspark", sc(method="dflash"), sc(method="dspark")),
     row("SPC003", "dflash", alone(method="dflash"), alone(**D7)),
     row("SPC003", "dspark", sc(num_speculative_tokens=0), sc(num_speculative_tokens=1)),
-    row("SPC003", "dspark", sc(num_speculative_tokens="7"), sc(num_speculative_tokens=7)),
+    row("SPC003", "dspark", sc(num_speculative_tokens="7.5"), sc(num_speculative_tokens="7")),
+    row("SPC003", "peagle", sc(num_speculative_tokens=-1), sc(num_speculative_tokens=1.0)),
     row("SPC004", "dflash", sc(max_model_len=2049), sc(max_model_len=2048)),
     row("SPC004", "dflash", ("--max-model-len", "1024", *sc(max_model_len=1025)), ("--max-model-len", "1024", *sc(max_model_len=1024))),
     row("SPC005", "dflash", sc(rejection_sample_method="synthetic", synthetic_acceptance_length=8.5), sc(rejection_sample_method="synthetic", synthetic_acceptance_length=8.0)),
@@ -112,9 +134,25 @@ LAUNCHES: list[Row] = [
     row("SPC007", "dflash", (*sc(num_speculative_tokens=7), "--spec-tokens", "7"), (*sc(attention_backend="auto"), "--spec-tokens", "7")),
     row("ADV001", "dspark", ("--enforce-eager", *sc(enable_adaptive_verification=True)), ("--enforce-eager", *sc(enable_adaptive_verification=False))),
     row("ADV001", "dflash", sc(enable_adaptive_verification=True, use_local_argmax_reduction=True), sc(enable_adaptive_verification=True, use_local_argmax_reduction=False)),
+    row("ADV001", "dspark", ("--enable-lora", *AV), ("--no-enable-lora", *AV)),
+    row("ADV001", "dspark", ("-pp=2", *AV), ("-pp=1", *AV), engine="0.32.0"),
+    row("ADV001", "dspark", (*cc("NONE"), *AV), (*cc("FULL_DECODE_ONLY"), *AV)),
+    row("ADV001", "dspark", (*cc("PIECEWISE"), *AV), (*cc("FULL"), *AV), engine="0.30.0"),
+    row("ADV001", "dspark", (*cc("NONE"), *AV), (*cc("PIECEWISE"), *AV), engine="0.29.0"),
+    row("ADV001", "dspark", ("-O1", *AV), ("-O2", *AV)),
+    row("ADV001", "dspark", ("-cc.cudagraph_mode=NONE", *AV), ("-cc.cudagraph_mode=FULL", *AV)),
+    row("ADV001", "dflash", AV, NO_AV, engine="0.29.0"),
+    row("ADV001", "dspark", AV, NO_AV, drafter=NO_HEAD, engine="0.29.0"),
+    row("ADV001", "dspark", (*sc(enable_adaptive_verification=True, use_local_argmax_reduction=True),), AV, drafter=NO_HEAD),
+    row("ADV001", "dspark", ("--enable-return-routed-experts", *AV), ("--no-enable-return-routed-experts", *AV), engine="0.31.0"),
+    row("ADV001", "dspark", ("--return-sampling-mask", *AV), ("--no-return-sampling-mask", *AV), engine="0.32.0"),
+    row("ADV001", "dspark", ("--enable-batch-sharded-sampling", *AV), ("--no-enable-batch-sharded-sampling", *AV), engine="0.32.0"),
     row("ADV002", "dflash", sc(use_local_argmax_reduction=True, draft_sample_method="probabilistic"), sc(use_local_argmax_reduction=True, draft_sample_method="greedy")),
     row("ADV003", "peagle", sc(disable_padded_drafter_batch=True), sc(disable_padded_drafter_batch=False)),
-    row("ADV004", "dflash", sc(num_speculative_tokens_per_batch_size=[[1, 8, 7], [10, 99, 3]]), sc(num_speculative_tokens_per_batch_size=[[1, 8, 7], [9, 99, 3]])),
+    row("ADV004", "dflash", schedule([1, 8, 7], [8, 99, 3]), schedule([1, 8, 7], [9, 99, 3])),
+    row("ADV004", "dflash", schedule([2, 8, 7]), schedule([1, 8, 7], [20, 30, 3])),
+    row("ADV004", "dspark", schedule([1, 8, -1]), schedule([9, 20, 0], [1, 8, 7])),
+    row("ADV004", "dflash", schedule([1, 8]), schedule([1, 8, 7])),
     row("ADV004", "dflash", ("-dp=2", *sc(num_speculative_tokens_per_batch_size=[[1, 8, 7]])), ("-dp=1", *sc(num_speculative_tokens_per_batch_size=[[1, 8, 7]]))),
     row("ADV005", "dflash", sc(quantization="fp8"), sc(quantization=None)),
     row("BUD001", "dflash", (*BUDGET, "--max-num-batched-tokens", "8"), (*BUDGET, "--max-num-batched-tokens", "32")),
@@ -124,19 +162,25 @@ LAUNCHES: list[Row] = [
     row("BUD002", "dflash", (*BUDGET, "--max-num-batched-tokens", "31"), (*BUDGET, "--max-num-batched-tokens", "32")),
     row("BUD003", "dflash", (*BUDGET, "--max-num-batched-tokens", "8191"), (*BUDGET, "--max-num-batched-tokens", "8192")),
     row("BUD004", "dflash", ("--gpu-memory-utilization", "0.01"), ("--gpu-memory-utilization", "0.9"), gpus="l4:1"),
-    row("BUD005", "peagle", graphs([1, 2, 4, 8]), graphs([1, 2, 4, 6])),
+    row("BUD005", "peagle", graphs([1, 2, 4, 5]), graphs([1, 2, 4, 6])),
+    row("BUD005", "dflash", (f"{V2}=0", *graphs([4, 7])), (f"{V2}=0", *graphs([4, 8]))),
     row("BUD005", "dflash", graphs([8, 16], max_cudagraph_capture_size=32), graphs([8, 32], max_cudagraph_capture_size=32)),
     row("LEN002", "dflash", ("--max-model-len", "2049"), ("--max-model-len", "2048")),
     row("LEN001", "dflash", ("--max-model-len", "2048"), ("--max-model-len", "1024"), drafter=put("max_position_embeddings", 1024), engine="0.32.0"),
     row("DTY002", "dflash", ("--dtype", "float16"), ("--dtype", "bfloat16")),
     row("FEA001", "dflash", ("--kv-sharing-fast-prefill",), ("--no-kv-sharing-fast-prefill",)),
-    row("FEA002", "dflash", ("--watermark-config", "{}"), ("--watermark-config", "{}", *sc(draft_sample_method="probabilistic"))),
-    row("FEA002", "dspark", ("--watermark-config", "{}", *sc(draft_sample_method="probabilistic", rejection_sample_method="block")), ("--watermark-config", "{}", *sc(draft_sample_method="probabilistic", rejection_sample_method="standard"))),
+    row("FEA002", "dspark", (*WATERMARK, *GREEDY), (*WATERMARK, *SAMPLED)),
+    row("FEA002", "dspark", (*WATERMARK, *sc(draft_sample_method="probabilistic", rejection_sample_method="block")), (*WATERMARK, *sc(draft_sample_method="probabilistic", rejection_sample_method="standard"))),
+    row("FEA002", "dspark", ("--watermark-config", '{"key": 7}', *SAMPLED), ("--watermark-config", '{"key": 7, "allow_target_only_watermarking": true}', *SAMPLED)),
+    row("FEA002", "dspark", ("--watermark-config", '{"algorithm": "dual_key_gumbel"}', *SAMPLED), (*WATERMARK, *SAMPLED)),
+    row("FEA002", "dflash", (*WATERMARK, *SAMPLED), SAMPLED, engine="0.32.0"),
+    row("FEA002", "dflash", (*WATERMARK, *GREEDY), (*WATERMARK, *SAMPLED)),
+    row("FEA002", "peagle", (*WATERMARK, *SAMPLED), SAMPLED),
     row("FEA003", "dflash", ("--enable-lora",), ("--no-enable-lora",)),
     row("FEA004", "dflash", ("--enable-prefix-caching",), ("--no-enable-prefix-caching",), verifier=HYBRID),
     row("FEA005", "dflash", ("--seed", "1"), ("--language-model-only",), verifier=VISION),
-    row("FEA006", "dspark", ("--kv-transfer-config", '{"kv_connector": "OffloadingConnector"}'), ("--kv-transfer-config", '{"kv_connector": "NixlConnector"}')),
-    row("FEA006", "dflash", ("--kv-transfer-config", '{"kv_connector": "MoRIIOConnector"}'), ("--kv-transfer-config", '{"kv_connector": "NixlConnector"}'), verifier=HYBRID),
+    row("FEA006", "dspark", ("--kv-transfer-config", '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}'), ("--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}')),
+    row("FEA006", "dflash", ("--kv-transfer-config", '{"kv_connector": "MoRIIOConnector", "kv_role": "kv_both"}'), ("--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'), verifier=HYBRID),
     row("BKD001", "dflash", sc(attention_backend="TURBOQUANT"), sc(attention_backend="TRITON_ATTN")),
     row("BKD002", "dflash", ("--kv-cache-dtype", "fp8_ds_mla"), ("--kv-cache-dtype", "fp8_ds_mla", *sc(kv_cache_dtype="bfloat16"))),
     row("BKD003", "dflash", sc(kv_cache_dtype="fp8"), ("--kv-cache-dtype", "fp8", *sc(kv_cache_dtype="fp8")), verifier=HYBRID),
