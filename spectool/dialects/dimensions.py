@@ -66,7 +66,9 @@ def measured_sizes(shapes: Shapes, declared: Mapping[str, int]) -> dict[str, int
             sizes.setdefault("num_heads", queries // head)
         if head and keys and keys % head == 0:
             sizes.setdefault("num_kv_heads", keys // head)
-    vocabulary = _size(shapes, "embed_tokens.weight", 0) or _size(shapes, "markov_head.markov_w1.weight", 0)
+    # The map has an entry per verifier's id; without one, a Markov head is an embedding of them.
+    names = ("embed_tokens.weight", "t2d", "markov_head.markov_w1.weight")
+    vocabulary = next((size for name in names if (size := _size(shapes, name, 0))), 0)
     if vocabulary:
         sizes["vocab_size"] = vocabulary
     return sizes

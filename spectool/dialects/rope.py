@@ -75,7 +75,8 @@ def read_rope(decoder: Mapping[str, Any], policy: RopePolicy, head_dim: int, res
     if width is None:
         return None
     keys = _amplitude(keys, resolver)
-    resolver.note("rope", keys, "rope_parameters" if decoder.get("rope_parameters") else "rope_theta")
+    place = "rope_parameters" if decoder.get("rope_parameters") else "rope_theta"
+    resolver.note("rope", keys, "--set rope.theta" if "rope.theta" in resolver.settings else place)
     interleaved = decoder.get("is_neox_style") is False or decoder.get("rope_is_neox_style") is False
     return Rope(float(theta), width, scaling_of(keys), interleaved=interleaved)
 

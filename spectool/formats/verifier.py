@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spectool.errors import SourceError
-from spectool.formats.lookup import MISSING, is_int, lookup
+from spectool.formats.lookup import is_int, is_number, lookup
 
 # Where multimodal verifiers keep their language model's configuration.
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config.text_config")
@@ -27,6 +27,9 @@ class VerifierView(BaseModel):
     vocab_size: int = Field(gt=0)
     tie_word_embeddings: bool = False
     rope_theta: float | None = None
+    rope_thetas: tuple[float, ...] = Field(
+        default=(), description="Every base: one per kind of layer, where they differ."
+    )
     max_position_embeddings: int | None = None
     quantization: str | None = Field(default=None, description="The method of `quantization_config`, if quantised.")
     nested_under: str | None = Field(default=None, description="The key that holds the language model, if nested.")
@@ -60,7 +63,8 @@ def verifier_view(name: str, config: Mapping[str, Any]) -> VerifierView:
         "num_hidden_layers": _depth(nested),
         "vocab_size": nested.get("vocab_size", config.get("vocab_size")),
         "tie_word_embeddings": bool(tied),
-        "rope_theta": _rope_theta(nested),
+        "rope_theta": next(iter(_rope_thetas(nested)), None),
+        "rope_thetas": _rope_thetas(nested),
         "max_position_embeddings": nested.get("max_position_embeddings"),
         "quantization": _quantization(config, nested),
         "nested_under": where,
@@ -97,9 +101,11 @@ def _quantization(config: Mapping[str, Any], nested: Mapping[str, Any]) -> str |
     return None
 
 
-def _rope_theta(config: Mapping[str, Any]) -> float | None:
-    for path in ("rope_parameters.rope_theta", "rope_parameters.full_attention.rope_theta", "rope_theta"):
-        value = lookup(config, path)
-        if value is not MISSING and isinstance(value, int | float):
-            return float(value)
-    return None
+def _rope_thetas(config: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the bases in `rope_parameters`, flat or per kind of layer (full attention first), else `rope_theta`."""
+    parameters = config.get("rope_parameters")
+    nested = parameters if isinstance(parameters, dict) else {}
+    kinds = sorted((name for name, value in nested.items() if isinstance(value, dict)), key="full_attention".__ne__)
+    found = [nested.get("rope_theta"), *(nested[name].get("rope_theta") for name in kinds)]
+    found = [value for value in found if is_number(value)] or [config.get("rope_theta")]
+    return tuple(dict.fromkeys(float(value) for value in found if is_number(value)))

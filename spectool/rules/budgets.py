@@ -182,11 +182,19 @@ def graph_sizes(context: Context) -> Iterator[Hit]:
     methods=("peagle",),
     summary="vLLM would put the drafter's layers into several KV cache groups.",
     why="P-EAGLE's proposer asserts that all its layers are in one; beside a verifier of mixed attention not all are.",
-    fix="Serve another drafter with this verifier: no flag changes the grouping.",
-    references=("vLLM 0.33 v1/spec_decode/llm_base_proposer.py", "vLLM 0.33 v1/core/kv_cache_utils.py"),
+    fix="Add --disable-hybrid-kv-cache-manager: attention layers then share one group, and the cache grows. With a "
+    "verifier that has recurrent layers nothing helps but another drafter.",
+    references=(
+        "vLLM 0.33 v1/spec_decode/llm_base_proposer.py",
+        "vLLM 0.33 v1/core/kv_cache_utils.py unify_hybrid_kv_cache_specs",
+    ),
 )
 def several_caches(context: Context) -> Iterator[Hit | Abstain]:
-    """Groups both models' layers as vLLM does."""
+    """Groups both models' layers as vLLM does; a drafter whose own layers differ is rule ATT003's business."""
+    if context.launched.has("--disable-hybrid-kv-cache-manager"):
+        return
+    if len({item.window for item in context.drafter.attention}) > 1:
+        return
     from spectool.planning.kv_groups import UngroupableError, group_layers  # noqa: PLC0415 - only with a launch
     from spectool.planning.kv_layers import BLOCK, CacheSettings, all_layers  # noqa: PLC0415 - only with a launch
     from spectool.planning.models import UnknownError  # noqa: PLC0415 - only with a launch

@@ -103,7 +103,9 @@ def short_form_incomplete(context: Context) -> Iterator[Hit]:
 def meaning_unsettled(context: Context) -> Iterator[Hit | Abstain]:
     """Fires where an engine would go on by itself; abstains where it would ask as well."""
     for question in context.reading.questions:
-        text = f"{question.key}: {question.why} (--set {question.key}=...)"
+        values = [str(value) for value in question.plausible]
+        among = f": {', '.join(values)}" if values else ""
+        text = f"{question.key}: {question.why}{among} (--set {question.key}={values[0] if values else '...'})"
         if question.key in {"rope.theta", "rope.attention_factor", "sample_from_anchor", "slot_layout"}:
             yield Hit(text)
         else:

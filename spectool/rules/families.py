@@ -6,7 +6,20 @@ from collections.abc import Iterable
 from importlib import import_module
 
 FAMILIES = (
-    *("config", "aux_layers", "slots", "mask", "layers", "heads", "quantisation", "tensors", "vocabulary", "verifier"),
+    *(
+        "config",
+        "aux_layers",
+        "slots",
+        "mask",
+        "layers",
+        "attention",
+        "rope",
+        "heads",
+        "quantisation",
+        "tensors",
+        "vocabulary",
+        "verifier",
+    ),
     "limits",
 )
 # Families all of whose rules have one scope: imported only where that scope runs, since `validate` has to be quick.

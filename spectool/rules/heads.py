@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from spectool.dialects.heads import UNSTATED
 from spectool.drafter.model import ZERO
@@ -56,7 +57,15 @@ def head_missing(context: Context) -> Iterator[Hit]:
     elif markov is not None and len(shape) == 2 and shape[1] != markov.rank:
         yield Hit(f"markov_rank is {markov.rank}, markov_w1 has {shape[1]} columns")
     elif not gaps:
-        yield from engine_refuses(context, "HED002")
+        for hit in engine_refuses(context, "HED002"):
+            yield replace(hit, fix=_refused_fix(context))
+
+
+def _refused_fix(context: Context) -> str | None:
+    """Return what to do where the file means a rank that vLLM does not find, or none at all."""
+    if context.drafter.markov is None:
+        return "Convert the folder with `spectool convert`: it adds a Markov head of zeros, which changes no logit."
+    return "Write markov_rank and markov_head_type at the top of config.json; `spectool convert` does."
 
 
 @rule(
@@ -92,9 +101,25 @@ def confidence_differs(context: Context) -> Iterator[Hit]:
     references=(_DSPARK,),
 )
 def confidence_input_differs(context: Context) -> Iterator[Hit]:
-    """Fires where both sides have the head, with and without the Markov embedding."""
+    """Fires where both sides have the head with other inputs, and where its weight is as wide as the other one."""
     if _of_another_width(context):
         yield from differs(context, "confidence", "the confidence head does not get its input as trained")
+    elif wide_confidence(context):
+        hidden, markov = context.drafter.dimensions.hidden_size, context.drafter.markov
+        yield Hit(
+            "confidence_head_with_markov is not true, and confidence_head.proj.weight reads "
+            f"{hidden + (markov.rank if markov else 0)} values: the hidden state and the Markov embedding",
+            "Write `confidence_head_with_markov: true`.",
+        )
+
+
+def wide_confidence(context: Context) -> bool:
+    """Whether the head's weight has the Markov embedding among its inputs, and the file says that it has not."""
+    confidence, markov = context.drafter.confidence, context.drafter.markov
+    shape = context.shapes.get("confidence_head.proj.weight", ())
+    if confidence is None or confidence.with_markov or markov is None:
+        return False
+    return shape == (1, context.drafter.dimensions.hidden_size + markov.rank)
 
 
 def _of_another_width(context: Context) -> bool:
@@ -134,5 +159,11 @@ def markov_differs(context: Context) -> Iterator[Hit]:
 )
 def scale_lost(context: Context) -> Iterator[Hit]:
     """Fires on any of the three scales."""
+    run = context.engine.drafter
     for field in ("embedding_scale", "logit_scale", "value_scale"):
-        yield from differs(context, field, f"the {field.replace('_', ' ')} is not applied as trained")
+        applied = getattr(run, field, 1.0)
+        # Where vLLM applies one that the trainer's layout knows nothing of, the file may be a converter's.
+        fix = None
+        if getattr(context.drafter, field) == 1.0 != applied:
+            fix = f"If the drafter was trained so, say it with --set {field}={applied:g}; else remove the key."
+        yield from differs(context, field, f"the {field.replace('_', ' ')} is not applied as trained", fix)

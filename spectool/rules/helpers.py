@@ -53,3 +53,12 @@ def release_of(version: str) -> tuple[int, int]:
     """Return major and minor of a release, for what no data file says of each."""
     major, minor = [*version.split("."), "0"][:2]
     return int(major), int(minor)
+
+
+def disagreeing(context: Context, *names: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the sizes that config.json and the tensors give otherwise: name, declared, measured."""
+    for name in names:
+        declared = context.reading.declared.get(name)
+        measured = getattr(context.drafter.dimensions, name)
+        if declared is not None and measured and declared != measured:
+            yield name, declared, measured

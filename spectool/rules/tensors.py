@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from spectool.drafter.inventory import inventory
 from spectool.rules.context import Context
+from spectool.rules.heads import wide_confidence
 from spectool.rules.quantisation import belongs, runs_nowhere
 from spectool.rules.registry import Hit, rule
 from spectool.tensors.quantised import companion, quantised_modules, stem, with_weights
 
 _LOADER = "vLLM 0.33 model_executor/model_loader/default_loader.py: draft classes return None, so nothing is checked"
 _SHOWN = 5
-_MARKOV = "markov_head.markov_w1.weight"
+_MARKOV, _CONFIDENCE = "markov_head.markov_w1.weight", "confidence_head.proj.weight"
 
 
 def _some(names: list[str]) -> str:
@@ -91,7 +92,7 @@ def shape(context: Context) -> Iterator[Hit]:
         return
     packed = quantised_modules(context.view)
     of_aux = {"fc.weight", "mask_hidden", "input_norm.weight"}
-    of_markov = {_MARKOV, "markov_head.markov_w2.weight", "confidence_head.proj.weight"}
+    of_markov = {_MARKOV, "markov_head.markov_w2.weight", _CONFIDENCE}
     width = (context.shapes.get("fc.weight") or (0,))[-1]
     aux_wrong = width != len(context.drafter.aux_layers or ()) * context.drafter.dimensions.target_hidden_size
     markov = context.drafter.markov
@@ -103,6 +104,8 @@ def shape(context: Context) -> Iterator[Hit]:
             continue
         if (name in of_aux and aux_wrong) or (name in of_markov and rank_wrong):
             continue
+        if name == _CONFIDENCE and wide_confidence(context):
+            continue  # rule HED005
         wrong.append(f"{name} is {list(found)}, not {list(item.shape)}")
     if wrong:
         yield Hit(_some(wrong))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.formats.lookup import MISSING, lookup
 from spectool.rules.context import Context
 from spectool.rules.registry import Abstain, Hit, rule
 
@@ -50,7 +51,10 @@ def map_missing(context: Context) -> Iterator[Hit]:
     if size.draft_vocab_size < size.vocab_size and "d2t" not in context.shapes:
         yield Hit(f"draft_vocab_size is {size.draft_vocab_size} of {size.vocab_size}, and there is no tensor d2t")
     elif size.draft_vocab_size > size.vocab_size:
-        yield Hit(f"draft_vocab_size {size.draft_vocab_size} is larger than the vocabulary of {size.vocab_size}")
+        yield Hit(
+            f"draft_vocab_size {size.draft_vocab_size} is larger than the vocabulary of {size.vocab_size}",
+            "Correct vocab_size (the verifier's) or draft_vocab_size (the rows of the drafter's own head).",
+        )
 
 
 @rule(
@@ -67,5 +71,15 @@ def map_superfluous(context: Context) -> Iterator[Hit]:
     size = context.drafter.dimensions
     if context.method == "peagle" and "eagle_conditional_map" not in context.facts.features:
         return  # releases before 0.30 always have the parameter, and a map of zeros changes nothing
-    if size.draft_vocab_size == size.vocab_size and "d2t" in context.shapes:
+    if size.draft_vocab_size != size.vocab_size or "d2t" not in context.shapes:
+        return
+    entries = context.shapes["d2t"]
+    if len(entries) == 1 and entries[0] < size.vocab_size:
+        stated = "is missing" if lookup(context.view.config, "draft_vocab_size") is MISSING else "says so"
+        yield Hit(
+            f"draft_vocab_size {stated}, so vLLM takes the vocabulary for full ({size.vocab_size}), "
+            f"and d2t has {entries[0]} entries",
+            f"Write `draft_vocab_size: {entries[0]}`.",
+        )
+    else:
         yield Hit(f"the vocabulary is full ({size.vocab_size}), and d2t is in the file")
