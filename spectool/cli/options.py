@@ -40,6 +40,7 @@ Engine = Annotated[
         "--engine", metavar="vllm==X", help="The vLLM release to speak about; default: the newest known to spectool."
     ),
 ]
+PageOutput = Annotated[PageFormat, typer.Option("--format", help="How to print the result.")]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print the result.")]
 
 

@@ -31,6 +31,11 @@ def stdout() -> Console:
     return _Console(highlight=False, soft_wrap=not terminal, width=None if terminal else PIPED_WIDTH)
 
 
+def draws_blocks() -> bool:
+    """Say whether bars may be drawn with block characters: on a terminal that can show them."""
+    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
 def stderr() -> Console:
     """Return the console for talk."""
     return _Console(stderr=True, highlight=False, soft_wrap=True)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from spectool.cli.options import Format, OutputFormat, Quiet, Settings, Verifier
-from spectool.cli.serve import CONTEXT_SETTINGS, EnginePython
+from spectool.cli.options import PageFormat, PageOutput, Quiet, Settings, Verifier
+from spectool.cli.serve import CONTEXT_SETTINGS, EnginePython, Workload
 
 if TYPE_CHECKING:
     from spectool.cli.sweep import SweepOptions
+    from spectool.serving.probe import Measured
+    from spectool.serving.probe_report import Subject
 
 __all__ = ["CONTEXT_SETTINGS", "command"]
 
@@ -36,7 +39,11 @@ def command(
     ctx: typer.Context,
     drafter: Annotated[
         str | None,
-        typer.Argument(metavar="[DRAFTER]", help="The drafter's folder; none with --url.", show_default=False),
+        typer.Argument(
+            metavar="[DRAFTER]",
+            help="The drafter's folder; with --url its name, to compare with what was published for it.",
+            show_default=False,
+        ),
     ] = None,
     *,
     url: Annotated[
@@ -48,6 +55,12 @@ def command(
     ] = None,
     expect: Annotated[
         float | None, typer.Option("--expect", min=1, metavar="LENGTH", help="With --url: compare with this length.")
+    ] = None,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", metavar="FILE", help="With --url: compare with this sweep's profile.")
+    ] = None,
+    workload: Annotated[
+        Workload | None, typer.Option("--workload", help="Compare with figures published for this.", show_default="any")
     ] = None,
     verifier: Verifier = None,
     settings: Settings = None,
@@ -75,12 +88,11 @@ def command(
     max_points: Annotated[int, typer.Option("--max-points", min=1, help="Points of a sweep at most.")] = 24,
     max_minutes: Annotated[float, typer.Option("--max-minutes", min=0.1, help="Begin no point after.")] = 60,
     force: Annotated[bool, typer.Option("--force", help="Measure a drafter that has errors.")] = False,
-    format: OutputFormat = Format.text,  # noqa: A002 - the option's name
+    format: PageOutput = PageFormat.text,  # noqa: A002 - the option's name
     quiet: Quiet = False,
 ) -> None:
     """Run the verifier without and with the drafter and compare, or ask a running server. Flags after -- go to vllm."""
     from spectool.cli.command_of import describe_pair, find, flags_for, read_config_file
-    from spectool.cli.output import print_json
     from spectool.errors import UsageError
     from spectool.planning import flags
     from spectool.planning.command import served_name, take_speculative
@@ -90,12 +102,18 @@ def command(
     from spectool.serving.prompts import default_prompts, read_prompts
 
     if url is not None:
-        if drafter is not None or verifier is not None or settings or engine_python or ctx.args:
-            raise UsageError("--url asks a server that runs: no drafter, verifier, engine or vLLM flag goes with it")
-        probe_url(url, model, api_key_env, expect, prompts, max_tokens, format, quiet=quiet)
+        if verifier is not None or settings or engine_python or ctx.args or sweep is not None:
+            raise UsageError("--url asks a server that runs: no verifier, engine, sweep or vLLM flag goes with it")
+        against = Against(expect, profile, drafter, workload)
+        probe_url(url, model, api_key_env, against, prompts, max_tokens, format, quiet=quiet)
     if drafter is None:
         raise UsageError("name a drafter, or a running server with --url")
-    for name, given in (("--model", model), ("--api-key-env", api_key_env), ("--expect", expect)):
+    for name, given in (
+        ("--model", model),
+        ("--api-key-env", api_key_env),
+        ("--expect", expect),
+        ("--profile", profile),
+    ):
         if given is not None:
             raise UsageError(f"{name} goes with --url")
     extra = list(ctx.args)
@@ -106,6 +124,10 @@ def command(
         if f"--{key}" in _REFUSED and key not in ("host", "port"):
             raise UsageError(f"{key} in the --config file cannot be used by a probe: {_REFUSED[f'--{key}']}")
     swept = _sweep_options(sweep, prompts, sweep_k, sweep_requests, acceptance, max_points, max_minutes, max_tokens)
+    if swept is not None and format is PageFormat.html:
+        raise UsageError(
+            "a sweep has no page of its own: spectool serve --profile FILE --dry-run --format html draws it"
+        )
     texts = read_prompts(prompts) if prompts is not None and swept is None else default_prompts()
     pair = describe_pair(drafter, verifier, settings, extra, force=force)
     engine = find(engine_python, required=True)
@@ -113,9 +135,9 @@ def command(
         from spectool.cli.profiled import speed_here
         from spectool.cli.sweep import run_sweep, show_profile
 
-        profile = run_sweep(swept, drafter, pair, engine, extra, quiet=quiet)
-        speed = speed_here(profile, engine, pair, settings, extra)
-        show_profile(profile, swept.folder, engine.version, speed, as_json=format is Format.json)
+        swept_profile = run_sweep(swept, drafter, pair, engine, extra, quiet=quiet)
+        speed = speed_here(swept_profile, engine, pair, settings, extra)
+        show_profile(swept_profile, swept.folder, engine.version, speed, as_json=format is PageFormat.json)
         return
     address = Address(port=free_port())
     served = [*extra, "--host", address.host, "--port", str(address.port)]
@@ -141,11 +163,34 @@ def command(
         device=engine.device if engine else "",
         max_tokens=max_tokens,
     )
-    if format is Format.json:
-        print_json(probe_report.as_json(subject, texts, measured))
-    else:
-        sys.stdout.write(probe_report.as_text(subject, texts, measured) + "\n")
+    names = (drafter.partition("@")[0], *((pair.found.view.name,) if pair.found is not None else ()))
+    _say(subject, texts, measured, names, workload, format)
     raise typer.Exit(1 if probe_report.problems(measured) else 0)
+
+
+def _say(
+    subject: Subject,
+    prompts: list[str],
+    measured: Measured,
+    names: tuple[str, ...],
+    workload: str | None,
+    form: PageFormat,
+) -> None:
+    """Print what was measured, beside what was published for a drafter of these names."""
+    from spectool.cli.output import draws_blocks, print_json, print_text
+    from spectool.report.plain import printable
+    from spectool.serving import probe_report
+    from spectool.serving.expectation import counted_k, expectation
+
+    k = counted_k(measured.with_drafter.acceptance)
+    expected, positions = expectation(k, None, None, names, workload)
+    if form is PageFormat.json:
+        print_json(probe_report.as_json(subject, prompts, measured, positions))
+    elif form is PageFormat.html:
+        print_text(probe_report.as_html(subject, prompts, measured, expected, positions))
+    else:
+        text = probe_report.as_text(subject, prompts, measured, positions, blocks=draws_blocks())
+        sys.stdout.write(printable(text + "\n"))
 
 
 def _sweep_options(
@@ -176,23 +221,34 @@ def _sweep_options(
     return swept
 
 
+@dataclass(frozen=True)
+class Against:
+    """What a running server is compared with: a length, a profile, or what was published for a drafter."""
+
+    length: float | None
+    profile: Path | None
+    drafter: str | None
+    workload: str | None
+
+
 def probe_url(
     url: str,
     model: str | None,
     api_key_env: str | None,
-    expect: float | None,
+    against: Against,
     prompts: Path | None,
     max_tokens: int,
-    form: Format,
+    form: PageFormat,
     *,
     quiet: bool,
 ) -> NoReturn:
     """Ask a running server and say what was found; exit with 0 for good, 1 for everything worse."""
-    from spectool.cli.output import print_json
+    from spectool.cli.output import draws_blocks, print_json, print_text
+    from spectool.cli.profiled import read_profile
     from spectool.errors import UsageError
     from spectool.report.plain import printable
     from spectool.serving import remote, remote_report
-    from spectool.serving.acceptance import Expected
+    from spectool.serving.expectation import counted_k, expectation
     from spectool.serving.progress import Progress
     from spectool.serving.prompts import default_prompts, read_prompts
 
@@ -201,11 +257,16 @@ def probe_url(
         raise UsageError(f"{api_key_env} is not set, or empty")
     client = remote.server_of(url, key)
     texts = read_prompts(prompts) if prompts is not None else default_prompts()
+    profile = read_profile(against.profile) if against.profile is not None else None
+    names = (against.drafter.partition("@")[0],) if against.drafter is not None else ()
     with Progress(quiet=quiet) as progress:
         found = remote.measure_remote(client, texts, max_tokens, progress, model)
-    expected = Expected(expect, "--expect") if expect is not None else None
-    if form is Format.json:
-        print_json(remote_report.as_json(url, found, expected))
+    expected, positions = expectation(counted_k(found.acceptance), against.length, profile, names, against.workload)
+    if form is PageFormat.json:
+        print_json(remote_report.as_json(url, found, expected, positions))
+    elif form is PageFormat.html:
+        print_text(remote_report.as_html(url, found, expected, positions))
     else:
-        sys.stdout.write(printable(remote_report.as_text(url, found, expected) + "\n"))
+        text = remote_report.as_text(url, found, expected, positions, blocks=draws_blocks())
+        sys.stdout.write(printable(text + "\n"))
     raise typer.Exit(0 if remote_report.as_json(url, found, expected)["ok"] else 1)

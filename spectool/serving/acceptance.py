@@ -7,11 +7,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from spectool.errors import EngineMissingError
 from spectool.serving import metrics
 from spectool.serving.client import Client
 from spectool.serving.prompts import default_prompts
+
+if TYPE_CHECKING:
+    from spectool.speed.positions import Positions
 
 # Below this acceptance length the drafter is called broken. A drafter that guesses blindly still hits some tokens; the
 # golden DFlash pair with a wrong mask token reached 1.17, an untrained head about 1.0, and trained ones start near 1.4.
@@ -42,20 +46,36 @@ class Expected:
     """An acceptance length to compare with, and where it comes from.
 
     `binding` says whether falling short of it fails the check: what was measured with other prompts does not.
+    `positions`: the same by position of the draft, where it is known.
     """
 
     length: float
     source: str
     binding: bool = True
+    positions: Positions | None = None
+
+    @property
+    def least(self) -> float:
+        """The least acceptance length that is not low."""
+        return 1 + LOW_SHARE * (self.length - 1)
+
+    @property
+    def told(self) -> str:
+        """The length, its source, and from where on it is reached."""
+        return f"{self.length:.3f}, {self.source}; from {self.least:.3f} on it is not low"
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the check found, and the line that says it. `binding` is that of what it was compared with."""
+    """What the check found, and the line that says it. `binding` is that of what it was compared with.
+
+    `shares`: of the rounds in which each position was accepted, 0 to 1.
+    """
 
     verdict: Verdict
     text: str
     binding: bool = True
+    shares: tuple[float, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -85,13 +105,13 @@ def judge(seen: metrics.Snapshot | None, expected: Expected | None = None) -> Ju
     told = f"acceptance length {length:.3f} in {seen.drafts} rounds, per position {rates}"
     if length < BROKEN_LENGTH:
         why = "almost nothing it drafts is accepted; trained for another verifier, or loaded wrongly: spectool validate"
-        return Judgement(Verdict.BROKEN, f"broken: {told}; {why}")
+        return Judgement(Verdict.BROKEN, f"broken: {told}; {why}", shares=seen.rates)
     if expected is None:
-        return Judgement(Verdict.GOOD, f"good: {told}; nothing to compare with (--expect)")
+        return Judgement(Verdict.GOOD, f"good: {told}; nothing to compare with (--expect)", shares=seen.rates)
     against = f"expected {expected.length:.3f} ({expected.source})"
     if length - 1 < LOW_SHARE * (expected.length - 1):
-        return Judgement(Verdict.LOW, f"low: {told}; {against}", expected.binding)
-    return Judgement(Verdict.GOOD, f"good: {told}; {against}")
+        return Judgement(Verdict.LOW, f"low: {told}; {against}", expected.binding, seen.rates)
+    return Judgement(Verdict.GOOD, f"good: {told}; {against}", shares=seen.rates)
 
 
 class Check:

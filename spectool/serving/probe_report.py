@@ -1,4 +1,4 @@
-"""Judge what a probe measured, and say it as text or JSON."""
+"""Judge what a probe measured, and say it: as text, as JSON, or as a page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectool.report.acceptance import bar_lines, positions_record
+from spectool.report.html.acceptance import Measured as Page
+from spectool.report.html.acceptance import acceptance_html
 from spectool.serving import metrics
-from spectool.serving.acceptance import BROKEN_LENGTH
+from spectool.serving.acceptance import BROKEN_LENGTH, Expected, judge
 from spectool.serving.compare import NEAR_TIE, Difference
 from spectool.serving.probe import Measured
+from spectool.speed.positions import Positions
 
 _SHOWN = 60
 
@@ -70,7 +74,9 @@ def problems(measured: Measured) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def as_json(subject: Subject, prompts: Sequence[str], measured: Measured) -> dict[str, Any]:
+def as_json(
+    subject: Subject, prompts: Sequence[str], measured: Measured, positions: Positions | None = None
+) -> dict[str, Any]:
     """Return the report for programs."""
     seen = measured.with_drafter.acceptance or metrics.Snapshot()
     without, drafted = measured.without.tokens_per_second, measured.with_drafter.tokens_per_second
@@ -90,6 +96,7 @@ def as_json(subject: Subject, prompts: Sequence[str], measured: Measured) -> dic
             "accepted": seen.accepted,
             "acceptance_length": seen.acceptance_length,
             "per_position": list(seen.rates),
+            "expected_per_position": positions_record(positions),
         },
         "tokens_per_second": {"without": without, "with": drafted, "ratio": drafted / without if without else None},
         "outputs": {
@@ -101,13 +108,22 @@ def as_json(subject: Subject, prompts: Sequence[str], measured: Measured) -> dic
     }
 
 
-def as_text(subject: Subject, prompts: Sequence[str], measured: Measured) -> str:
-    """Return the report for people."""
+def as_text(
+    subject: Subject,
+    prompts: Sequence[str],
+    measured: Measured,
+    positions: Positions | None = None,
+    *,
+    blocks: bool = False,
+) -> str:
+    """Return the report for people. `blocks`: bars of block characters, for a terminal."""
+    seen = measured.with_drafter.acceptance
     without, drafted = measured.without.tokens_per_second, measured.with_drafter.tokens_per_second
     lines = [
         f"{subject.method}, {subject.speculative_tokens} tokens a round, {subject.engine} on {subject.device}",
         f"prompts: {len(prompts)}, {subject.max_tokens} tokens each, greedy",
-        metrics.describe(measured.with_drafter.acceptance),
+        metrics.describe(seen),
+        *bar_lines(seen.rates if seen is not None else (), positions, blocks=blocks),
         f"tokens/s: {without:.1f} without, {drafted:.1f} with the drafter ({drafted / without:.2f}x)"
         if without
         else "tokens/s: nothing was generated",
@@ -122,6 +138,39 @@ def as_text(subject: Subject, prompts: Sequence[str], measured: Measured) -> str
     found = problems(measured)
     lines += [f"error: {problem.message}" for problem in found] or ["ok: it speculates, and the output is unchanged"]
     return "\n".join(lines)
+
+
+def as_html(
+    subject: Subject,
+    prompts: Sequence[str],
+    measured: Measured,
+    expected: Expected | None,
+    positions: Positions | None = None,
+) -> str:
+    """Return the report as a page."""
+    without, drafted = measured.without.tokens_per_second, measured.with_drafter.tokens_per_second
+    judged = judge(measured.with_drafter.acceptance, expected)
+    equal = len(prompts) - len(measured.differences)
+    lines = [f"{equal} of {len(prompts)} outputs are equal with and without the drafter"]
+    lines += [_line(parting, prompts, measured.token_texts) for parting in measured.differences]
+    return acceptance_html(
+        Page(
+            title=subject.drafter,
+            facts=(
+                ("verifier", subject.verifier),
+                ("drafts", f"{subject.method}, {subject.speculative_tokens} tokens a round"),
+                ("engine", f"{subject.engine} on {subject.device}"),
+                ("prompts", f"{len(prompts)}, {subject.max_tokens} tokens each, greedy"),
+                ("tokens/s", f"{without:.1f} without, {drafted:.1f} with the drafter"),
+            ),
+            verdict=judged.verdict,
+            message=judged.text,
+            seen=measured.with_drafter.acceptance,
+            expected=positions,
+            against="" if expected is None else expected.told,
+            also=[*lines, *(f"error: {problem.message}" for problem in problems(measured))],
+        )
+    )
 
 
 def _difference(parting: Difference, prompts: Sequence[str], texts: dict[int, str]) -> dict[str, Any]:

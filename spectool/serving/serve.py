@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from spectool.errors import UsageError
 from spectool.planning import flags
-from spectool.serving.acceptance import Check, Expected
+from spectool.report.acceptance import bar_lines
+from spectool.serving.acceptance import Check, Expected, Verdict
 from spectool.serving.address import Address
 from spectool.serving.client import Client
 from spectool.serving.launch import STOP_GRACE, EngineProcess
@@ -151,6 +152,10 @@ def _checked(job: Job, client: Client, progress: Progress, over: Callable[[], bo
     if found is None:
         return True  # the engine ended or a signal came: nothing was found
     progress.error(f"spectool: check: {found.text}")
+    if progress.live or found.verdict is not Verdict.GOOD:
+        positions = job.expected.positions if job.expected is not None else None
+        for line in bar_lines(found.shares, positions):
+            progress.line(f"spectool:   {line}")
     return not found.fails
 
 

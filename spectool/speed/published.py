@@ -20,12 +20,16 @@ WORKLOADS = ("chat", "code", "documents", "math", "tools", "translation")
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens per round at `k`, bonus token included, from `low` to `high`; `basis` says where they come from."""
+    """Tokens per round at `k`, bonus token included, from `low` to `high`; `basis` says where they come from.
+
+    `widened`: too few data sets showed how much they differ.
+    """
 
     low: float
     high: float
     k: int
     basis: str
+    widened: bool = False
 
     def at(self, k: int) -> tuple[float, float]:
         """Return low and high for a smaller K.
@@ -38,12 +42,15 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
+    """One published figure. `positions`: the share of all rounds in which each position was accepted, where known."""
+
     checkpoint: str
     k: int
     dataset: str
     workload: str
     tokens: float
+    positions: tuple[float, ...] = ()
 
 
 def given(tokens: float, k: int, basis: str) -> Tokens:
@@ -67,30 +74,44 @@ def published(names: Sequence[str], workload: str | None, least_k: int = 1) -> T
         least_k: figures of a smaller K say nothing about it.
 
     """
-    wanted = {name.lower().replace("--", "/") for name in names}
-    rows = [row for row in _rows() if row.k >= least_k and workload in (None, row.workload)]
-    rows = [row for row in rows if {row.checkpoint, row.checkpoint.rpartition("/")[2]} & wanted]
+    rows = published_rows(names, workload, least_k)
     if not rows:
         return None
-    k = max(row.k for row in rows)
-    rows = [row for row in rows if row.k == k]
+    k = rows[0].k
     low, high = min(row.tokens for row in rows), max(row.tokens for row in rows)
     sets = sorted({row.dataset for row in rows})
     shown = ", ".join(sets[:4]) + (f" and {len(sets) - 4} more" if len(sets) > 4 else "")
     basis = f"published at K = {k} for {workload or 'any workload'} ({shown})"
     usual = _USUAL_IN_ONE if workload else _USUAL_IN_ALL
-    if len({row.dataset for row in rows} if workload else {row.workload for row in rows}) < (2 if workload else 3):
+    few = len({row.dataset for row in rows} if workload else {row.workload for row in rows}) < (2 if workload else 3)
+    if few:
         # Too few data sets to show how much they differ: as wide as those of other drafters, around their middle.
         wider = math.sqrt(max(usual, high / low) / (high / low))
         low, high = max(1.0, low / wider), min(k + 1.0, high * wider)
         basis += f", widened: data sets usually differ by {usual:g}"
-    return Tokens(low, high, k, basis)
+    return Tokens(low, high, k, basis, few)
+
+
+def published_rows(names: Sequence[str], workload: str | None, least_k: int = 1) -> list[Row]:
+    """Return the figures `published` goes by: those of the largest K, if it is `least_k` at least."""
+    wanted = {name.lower().replace("--", "/") for name in names}
+    rows = [row for row in _rows() if row.k >= least_k and workload in (None, row.workload)]
+    rows = [row for row in rows if {row.checkpoint, row.checkpoint.rpartition("/")[2]} & wanted]
+    most = max((row.k for row in rows), default=0)
+    return [row for row in rows if row.k == most]
 
 
 @cache
-def _rows() -> tuple[_Row, ...]:
+def _rows() -> tuple[Row, ...]:
     document = json.loads(package_data("speed", "acceptance.json").read_text(encoding="utf-8"))
     return tuple(
-        _Row(row["checkpoint"].lower(), row["k"], row["dataset"], row["workload"], row["tokens"])
+        Row(
+            row["checkpoint"].lower(),
+            row["k"],
+            row["dataset"],
+            row["workload"],
+            row["tokens"],
+            tuple(row.get("positions", ())),
+        )
         for row in document["rows"]
     )

@@ -14,6 +14,11 @@ import pytest
 from command_line import spectool
 from mutations import PAIRS, VERIFIER, both, folder, put
 
+from spectool.serving.expectation import expectation
+from spectool.serving.metrics import Snapshot
+from spectool.serving.remote import Remote
+from spectool.serving.remote_report import as_html
+
 PACKAGES = ("playwright-core@1.64.1", "axe-core@4.14.1")
 HERE = Path(__file__).parent
 
@@ -73,7 +78,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "serve": spectool(
             "serve", str(PAIRS / "dflash-zlab"), *verifier, "--gpus", "a100-80gb:1", "--dry-run", *html
         ).out,
+        "probe": probed(Snapshot(400, 2800, 480, (240, 130, 60, 30, 12, 6, 2)), 7),
+        "probe-nothing": probed(None, 0),
     }
+
+
+def probed(seen: Snapshot | None, k: int) -> str:
+    """The page of a server that did this, beside what was published for a P-EAGLE drafter."""
+    found = Remote("a-model", "0.33.0", 12, 900, 3.0, seen, None, None)
+    expected, positions = expectation(k, None, None, ["RedHatAI/Qwen3-8B-speculator.peagle"])
+    return as_html("http://127.0.0.1:8000", found, expected, positions)
 
 
 def test_pages_in_a_browser(look: Callable[[dict[str, str]], dict[str, Any]], pages: dict[str, str]) -> None:

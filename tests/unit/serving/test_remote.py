@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,6 +155,86 @@ def test_expectations_and_a_plain_server(server: Server) -> None:
     assert probe(server)[1]["verdict"] == "not speculating"
 
 
+# 3 rounds of each of 12 prompts, 7 drafted: position 1 accepted in 2 of 3, the others never.
+WEAK = {"acceptance_histogram": [1, 2, 0, 0, 0, 0, 0, 0], "num_draft_tokens": 21}
+PEAGLE = "RedHatAI/Qwen3-8B-speculator.peagle"
+
+
+def test_what_was_published_is_told_by_position_and_fails_nothing(server: Server) -> None:
+    server.completion["metrics"] = {"speculative_decoding": WEAK}
+    done = spectool("probe", PEAGLE, "--url", server.url, "--max-tokens", "8", "--format", "json")
+    found = json.loads(done.out)
+    # 1.67 against 2.48, the lowest of nine data sets: low, but other prompts were asked.
+    assert (done.code, found["verdict"], found["ok"]) == (0, "low", True)
+    expected = found["expected"]
+    assert (expected["acceptance_length"], expected["binding"]) == (2.48, False)
+    assert expected["per_position"]["low"][0] == 0.68
+    assert expected["per_position"]["high"][:2] == [0.833, 0.635]
+    assert found["acceptance"]["per_position"] == pytest.approx([2 / 3, 0, 0, 0, 0, 0, 0])
+
+
+def test_a_given_length_is_spread_evenly_and_binds(server: Server) -> None:
+    server.completion["metrics"] = {"speculative_decoding": WEAK}
+    code, found, _ = probe(server, "--expect", "3.5")
+    assert (code, found["verdict"], found["expected"]["binding"]) == (1, "low", True)
+    low, high = (found["expected"]["per_position"][name] for name in ("low", "high"))
+    assert low == high
+    assert 1 + sum(low) == pytest.approx(3.5)
+    assert low[1] / low[0] == pytest.approx(low[0])
+    # More than 7 drafts can give is compared as a length, and is no picture.
+    assert probe(server, "--expect", "8.5")[1]["expected"]["per_position"] is None
+
+
+def test_a_profile_of_this_machine_is_what_it_should_reach(server: Server, tmp_path: Path) -> None:
+    server.completion["metrics"] = {"speculative_decoding": WEAK}
+    about: dict[str, Any] = {"format": "spectool profile 1", "drafter": "d", "verifier": "v", "method": "dflash"}
+    about |= {"engine": "vllm 0.33.0", "device": "H200", "workload": "ours.jsonl", "output_tokens": 8}
+    about["points"] = [
+        {"k": 7, "requests": 1, "tokens_per_second": 9.0, "tokens_per_round": rate, "completed": 4} for rate in (1.7,)
+    ]
+    (tmp_path / "p.json").write_text(json.dumps(about))
+    code, found, _ = probe(server, "--profile", str(tmp_path / "p.json"))
+    assert (code, found["verdict"]) == (0, "good")
+    assert "measured with ours.jsonl at K = 7 on H200" in found["expected"]["source"]
+
+
+def test_bars_stand_in_the_text_and_are_plain_in_a_pipe(server: Server) -> None:
+    server.completion["metrics"] = {"speculative_decoding": WEAK}
+    out = spectool("probe", PEAGLE, "--url", server.url, "--max-tokens", "8").out
+    bars = [line for line in out.splitlines() if line.startswith("position ")]
+    assert len(bars) == 7
+    assert bars[0].endswith("  67%  expected 68% to 83%")
+    assert bars[0].count("#") == 27
+    assert out.isascii()
+
+
+def test_a_page_shows_both_and_says_what_to_do(server: Server) -> None:
+    server.completion["metrics"] = {"speculative_decoding": WEAK}
+    server.models = {"data": [{"id": "<b>m</b>"}]}
+    done = spectool("probe", PEAGLE, "--url", server.url, "--max-tokens", "8", "--format", "html")
+    assert done.code == 0
+    assert "<b>m</b>" not in done.out
+    assert "position 1 67% (expected 68% to 83%)" in done.out
+    assert '<p class="verdict warning" role="status">low</p>' in done.out
+    assert "rounds counted" in done.out
+    assert "spectool validate DRAFTER --verifier V --engine installed" in done.out
+
+
+@pytest.mark.parametrize(
+    ("histogram", "verdict", "style"),
+    [([9, 0, 0], "broken", "error"), ([0, 0, 3], "good", "good"), ([], "not speculating", "error")],
+)
+def test_a_page_for_each_verdict(server: Server, histogram: list[int], verdict: str, style: str) -> None:
+    if histogram:
+        server.completion["metrics"] = {"speculative_decoding": {"acceptance_histogram": histogram}}
+    else:
+        server.paths["/metrics"] = lambda request: send(request, b"vllm:generation_tokens_total 5")
+    done = spectool("probe", "--url", server.url, "--max-tokens", "8", "--format", "html")
+    assert f'<p class="verdict {style}" role="status">{verdict}</p>' in done.out
+    assert ("What to do" in done.out) is (verdict != "good")
+    assert done.code == (0 if verdict == "good" else 1)
+
+
 def test_the_load_is_bounded(server: Server) -> None:
     server.paths["/v1/completions"] = lambda request: (time.sleep(0.05), send(request, b"{}"))[1]
     probe(server)
@@ -277,7 +358,16 @@ def test_urls_that_are_none(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "argv", [["d", "--url", "http://h"], ["--url", "http://h", "--", "--seed", "1"], [], ["d", "--model", "m"]]
+    "argv",
+    [
+        ["--verifier", "v", "--url", "http://h"],
+        ["--url", "http://h", "--", "--seed", "1"],
+        ["--url", "http://h", "--sweep", "folder"],
+        [],
+        ["d", "--model", "m"],
+        ["d", "--profile", "p.json"],
+        ["d", "--verifier", "v", "--sweep", "folder", "--prompts", "p.txt", "--format", "html"],
+    ],
 )
 def test_options_that_do_not_go_together(argv: list[str]) -> None:
     assert spectool("probe", *argv).code == 2

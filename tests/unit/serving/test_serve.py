@@ -19,7 +19,7 @@ import pytest
 from fake_engine import environment, make_site, runs, wait_for
 from typer.testing import CliRunner
 
-from spectool.cli.main import app
+from spectool.cli.main import application
 from spectool.errors import SpectoolError
 from spectool.serving.address import Address, free_port
 from spectool.serving.client import Client
@@ -89,7 +89,7 @@ def serve(site: Path, pairs: Path) -> Iterator[Any]:
 
 def spectool(*argv: str) -> tuple[int, str, str]:
     """Run a command in this process; return its exit code, and what it said."""
-    done = CliRunner().invoke(app, argv)
+    done = CliRunner().invoke(application(), argv)
     if isinstance(done.exception, SpectoolError):
         return done.exception.exit_code, done.stdout, f"{done.stderr}{done.exception.message}{done.exception.hint}"
     return done.exit_code, done.stdout, done.stderr
@@ -193,6 +193,7 @@ def test_a_strict_check_stops_a_server_that_accepts_less_than_expected(
 def test_a_blind_drafter_is_broken_and_served_all_the_same(serve: Any) -> None:
     served = serve(accepted=[0, 0], drafts=2)
     served.logged("spectool: check: broken: acceptance length 1.000 in 8 rounds, per position 0% 0%; almost nothing")
+    served.logged(r"spectool:   position  2 \| {40}\|   0%")
     served.process.send_signal(signal.SIGTERM)
     assert served.end()[0] == 0
 
