@@ -42,9 +42,9 @@ def head_type(context: Context) -> Iterator[Hit]:
     "markov-head-missing",
     methods=("dspark",),
     summary="The Markov head's rank or type is missing, or its rank is not the tensors'.",
-    why="Without a rank vLLM cannot build the head; a rank of 0 fails at the first draft.",
+    why="Without a rank vLLM cannot build the head, with another one its weights do not fit.",
     fix="Write markov_rank and markov_head_type as trained.",
-    references=(_DSPARK, "vLLM 0.32 run: markov_rank 0 fails at the first draft"),
+    references=(_DSPARK,),
 )
 def head_missing(context: Context) -> Iterator[Hit]:
     """Compares the rank with markov_w1's columns."""
@@ -57,15 +57,31 @@ def head_missing(context: Context) -> Iterator[Hit]:
     elif markov is not None and len(shape) == 2 and shape[1] != markov.rank:
         yield Hit(f"markov_rank is {markov.rank}, markov_w1 has {shape[1]} columns")
     elif not gaps:
+        fix = "Write markov_rank and markov_head_type at the top of config.json; `spectool convert` does."
         for hit in engine_refuses(context, "HED002"):
-            yield replace(hit, fix=_refused_fix(context))
+            yield replace(hit, fix=fix if markov is not None and markov.rank > 0 else None)
 
 
-def _refused_fix(context: Context) -> str | None:
-    """Return what to do where the file means a rank that vLLM does not find, or none at all."""
-    if context.drafter.markov is None:
-        return "Convert the folder with `spectool convert`: it adds a Markov head of zeros, which changes no logit."
-    return "Write markov_rank and markov_head_type at the top of config.json; `spectool convert` does."
+@rule(
+    "HED006",
+    "markov-head-of-rank-0",
+    scope="engine",
+    severity="warning",
+    methods=("dspark",),
+    summary="The drafter has no Markov head, and vLLM builds one of rank 0.",
+    why=(
+        "vLLM's DSpark class has no way without the head. Whether a product over no columns gives the zeros it should "
+        "depends on the kernel: on a CPU with AVX-512 vLLM 0.32 fails at the first draft, on one without it drafts as "
+        "trained; no GPU was seen."
+    ),
+    fix="Convert the folder with `spectool convert`: it adds a Markov head of zeros, which changes no logit.",
+    references=(_DSPARK, "vLLM 0.32 run: 'cannot reshape tensor of 0 elements', and on another CPU 8 drafts"),
+)
+def head_of_rank_0(context: Context) -> Iterator[Hit]:
+    """Fires where neither the trainer nor the engine has a head."""
+    run = context.engine.drafter
+    if run is not None and run.markov is None and context.drafter.markov is None:
+        yield Hit(f"markov_rank is 0: {context.facts.title} builds a Markov head without columns")
 
 
 @rule(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from spectool.drafter.model import Dimensions, Drafter
 from spectool.writers.plan import PlannedTensor
 
-# A rank of 0 cannot be drafted with in vLLM 0.32; 16 is the smallest width its matrix kernels are used with.
+# Some kernels only draft with a rank of 0 (rule HED006); 16 is the smallest width matrix kernels are used with.
 RANK = 16
 _BYTES = {"BF16": 2, "F16": 2, "F32": 4}
 UNPROVEN = "no run on a GPU has confirmed this form; it was compared with the native folder on a CPU"

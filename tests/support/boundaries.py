@@ -76,6 +76,14 @@ def C(code: str, method: str, fires: Change, misses: Change, **more: Any) -> Bou
 AT_TOP = both(put(IDS, ...), put("target_layer_ids", [0, 2, 4]))
 REDUCED = both(put("draft_vocab_size", 100), rows("lm_head.weight", 100))
 
+NO_HEADS = both(
+    put("markov_rank", 0),
+    put("markov_head_type", ...),
+    put("enable_confidence_head", False),
+    without("markov_head.markov_w1.weight", "markov_head.markov_w2.weight"),
+    without("confidence_head.proj.weight", "confidence_head.proj.bias"),
+)
+
 BOUNDARIES = [
     N("AUX001", "dflash", put(IDS, [0, 2, 6]), put(IDS, [0, 2, 5])),
     N("AUX002", "dflash", put(IDS, ...), nothing),
@@ -111,6 +119,9 @@ BOUNDARIES = [
     C("HED003", "dspark", put("enable_confidence_head", ...), put("enable_confidence_head", True)),
     C("HED005", "dspark", put("confidence_head_with_markov", ...), put("confidence_head_with_markov", True)),
     N("HED005", "dspark", put("confidence_head_with_markov", False), put("confidence_head_with_markov", True)),
+    # What vLLM makes of it depends on the CPU.
+    N("HED006", "dspark", NO_HEADS, nothing, oracle=False),
+    N("HED002", "dspark", put("markov_rank", 0), nothing),
     N("LAY001", "peagle", put("num_hidden_layers", 3), put("num_hidden_layers", 2)),
     N("LAY002", "dflash", put("num_key_value_heads", 1), put("num_key_value_heads", 2)),
     N("LAY003", "dflash", put("intermediate_size", 257), put("intermediate_size", 256)),

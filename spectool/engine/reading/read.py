@@ -76,7 +76,8 @@ def _dspark(request: Request) -> Drafter:
     first = flat.get("sample_from_anchor", True)
     drafter = _qwen3_block(request, "dspark", "anchor-first" if first else "bonus-anchor")
     rank = flat.get("markov_rank")
-    if not is_int(rank) or rank < 1:
+    heads = any(name.startswith("markov_head.") for name in request.view.tensors)
+    if not is_int(rank) or rank < 0 or (rank == 0 and heads):
         raise EngineRefusedError("HED002", f"markov_rank is {rank!r}: vLLM cannot build the Markov head")
     confidence = None
     if flat.get("enable_confidence_head", False) and any(
@@ -85,7 +86,7 @@ def _dspark(request: Request) -> Drafter:
         confidence = Confidence(bool(flat.get("confidence_head_with_markov", False)))
     # vLLM builds the vanilla head whatever markov_head_type says; one of zeros changes no logit.
     kind = ZERO if all(request.view.is_zero(name) for name in MARKOV) else "vanilla"
-    return replace(drafter, markov=Markov(kind, int(rank)), confidence=confidence)
+    return replace(drafter, markov=Markov(kind, int(rank)) if rank else None, confidence=confidence)
 
 
 def _object(flat: Flat, key: str) -> Flat:

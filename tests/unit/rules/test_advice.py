@@ -60,7 +60,7 @@ ADVICE: list[tuple[str, str, Change, str, str, str, str]] = [
     ("native", "dflash", put("rope_is_neox_style", False), "0.33.0", "ROP002", "Write `is_neox_style: false` in config.json", "rope.partial"),
     ("converted", "dflash", put(f"{LAYER}.logit_scale", 0.5), "0.33.0", "EMB001", "--set logit_scale=0.5", "--verifier"),
     ("native", "dflash", put("dflash_config.input_embedding_scale", 8.0), "0.33.0", "EMB001", "spectool convert --verifier", "--set"),
-    ("native", "dspark", NO_HEAD, "0.33.0", "HED002", "it adds a Markov head of zeros", "as trained"),
+    ("native", "dspark", NO_HEAD, "0.33.0", "HED006", "it adds a Markov head of zeros", "as trained"),
     ("native", "dspark", specforge, "0.33.0", "HED002", "at the top of config.json", "zeros"),
     ("native", "peagle", both(put("draft_vocab_size", ...), with_zeros("lm_head.weight", 100, 128), with_int64("d2t", [0] * 100)), "0.33.0", "VOC003", "Write `draft_vocab_size: 100`.", "Remove"),
     ("native", "peagle", with_int64("d2t", [0] * 512), "0.33.0", "VOC003", "Remove d2t", "Write"),
