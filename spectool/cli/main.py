@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from spectool import __version__
-from spectool.cli import convert, env, inspect, probe, rule, schema, serve, validate
 from spectool.errors import SpectoolError
 
-app = typer.Typer(
-    name="spectool",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("inspect")(inspect.command)
-app.command("convert")(convert.command)
-app.command("validate", context_settings=validate.CONTEXT_SETTINGS)(validate.command)
-app.command("serve", context_settings=serve.CONTEXT_SETTINGS)(serve.command)
-app.command("probe", context_settings=probe.CONTEXT_SETTINGS)(probe.command)
-app.add_typer(schema.app)
-app.command("rule")(rule.command)
-app.command("env")(env.command)
+# Modules of this package, in the order of the help. Each has a `command`, or an `app` with commands of its own.
+COMMANDS = ("inspect", "convert", "validate", "serve", "probe", "schema", "rule", "env")
+
+
+def application(*names: str) -> typer.Typer:
+    """Return the command line with these of `COMMANDS`, or with all: Typer reads the options of each it is given."""
+    app = typer.Typer(
+        name="spectool",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(root)
+    for name in names or COMMANDS:
+        module = import_module(f"spectool.cli.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app)
+        else:
+            app.command(name, context_settings=getattr(module, "CONTEXT_SETTINGS", None))(module.command)
+    return app
 
 
 def _version(show: bool) -> None:
@@ -35,7 +41,6 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -56,10 +61,15 @@ def root(
     talk.listen(say)
 
 
+def _asked(words: list[str]) -> list[str]:
+    """Return the command that the words begin with, if they do."""
+    return [word for word in words[:1] if word in COMMANDS]
+
+
 def main() -> None:
     """Run the command line; the one place where errors become text and exit codes."""
     try:
-        app()
+        application(*_asked(sys.argv[1:]))()
     except SpectoolError as error:
         _explain(error)
         sys.exit(error.exit_code)

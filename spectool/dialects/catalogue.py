@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 
 from spectool.dialects.plugins import named_folders, packaged_folders
 from spectool.errors import SourceError, UsageError
-from spectool.formats.dialect import DialectFile
+from spectool.formats.dialect import DialectFile, Match
 from spectool.resources import data_folder
 
 
@@ -45,6 +46,38 @@ def extended() -> dict[str, Dialect]:
 
     """
     return _with(catalogue(), *packaged_folders())
+
+
+def fitting(fits: Callable[[Match], bool]) -> list[Dialect]:
+    """Return those of `catalogue` whose table [match] fits.
+
+    Of a file that ships, the rest is parsed where that table fits: parsing all of them takes longer than anything else
+    of a check.
+
+    Raises:
+        SourceError: as `catalogue`.
+
+    """
+    if any(named_folders()):
+        return [dialect for dialect in catalogue().values() if fits(dialect.file.match)]
+    return [_shipped(name) for name, match in _shipped_matches().items() if fits(match)]
+
+
+@cache
+def _shipped(name: str) -> Dialect:
+    return parse_dialect(name, (data_folder("converters") / name).read_bytes())
+
+
+@cache
+def _shipped_matches() -> dict[str, Match]:
+    files = sorted(entry.name for entry in data_folder("converters").iterdir() if entry.name.endswith(".toml"))
+    return {name: match_of((data_folder("converters") / name).read_text(encoding="utf-8")) for name in files}
+
+
+def match_of(text: str) -> Match:
+    """Return the table [match] of a dialect file that ships: it lies in one piece, as a test holds."""
+    table = text.partition("\n[match]\n")[2].partition("\n[")[0]
+    return Match.model_validate(tomllib.loads(table))
 
 
 def _with(known: dict[str, Dialect], *folders: Traversable) -> dict[str, Dialect]:

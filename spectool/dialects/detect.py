@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from spectool.dialects.catalogue import Dialect, catalogue, extended
+from spectool.dialects.catalogue import Dialect, catalogue, extended, fitting
 from spectool.dialects.predicates import matches
-from spectool.dialects.recognised import recognise
 from spectool.dialects.view import View
-from spectool.dialects.within import prefixes
 from spectool.errors import RefusedError
 from spectool.formats.dialect import Match
 
@@ -25,11 +23,8 @@ def candidates(view: View) -> list[Dialect]:
 
     Those of installed packages come last: they are asked where no other fits.
     """
-    for known in (catalogue, extended):
-        found = [dialect for dialect in known().values() if meets(dialect.file.match, view)]
-        if found:
-            return found
-    return []
+    found = fitting(lambda match: meets(match, view))
+    return found or [dialect for dialect in extended().values() if meets(dialect.file.match, view)]
 
 
 def detect(view: View) -> Dialect:
@@ -50,6 +45,10 @@ def detect(view: View) -> Dialect:
             hint="Name the right one with --from DIALECT.",
             code="CFG001",
         )
+    # What has a name of its own is asked only of what is refused: detecting has to be quick.
+    from spectool.dialects.recognised import recognise  # noqa: PLC0415 - as above
+    from spectool.dialects.within import prefixes  # noqa: PLC0415 - as above
+
     known = recognise(view)
     if known is not None:
         raise RefusedError(f"{view.name} is {known.title}: {known.why}", hint=known.instead or None, code=known.code)

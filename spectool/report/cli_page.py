@@ -23,8 +23,9 @@ def pages() -> dict[str, str]:
 
 
 def _commands() -> str:
-    from spectool.cli.main import app  # noqa: PLC0415 - nothing else of the package may import cli
+    from spectool.cli.main import application  # noqa: PLC0415 - nothing else of the package may import cli
 
+    app = application()
     names = [[_name(command)] for command in app.registered_commands]
     for group in app.registered_groups:
         inner = group.typer_instance
@@ -46,11 +47,11 @@ def _name(command: Any) -> str:
 def _help(words: list[str]) -> str:
     from typer.testing import CliRunner  # noqa: PLC0415 - as above
 
-    from spectool.cli.main import app  # noqa: PLC0415 - as above
+    from spectool.cli.main import application  # noqa: PLC0415 - as above
 
     environment = {"COLUMNS": _WIDTH, "TERMINAL_WIDTH": _WIDTH, "NO_COLOR": "1"}
     done = CliRunner(env={**environment, "_TYPER_FORCE_DISABLE_TERMINAL": "1"}).invoke(
-        app, [*words, "--help"], prog_name="spectool", terminal_width=int(_WIDTH)
+        application(), [*words, "--help"], prog_name="spectool", terminal_width=int(_WIDTH)
     )
     if done.exit_code != 0:
         raise RuntimeError(f"spectool {' '.join(words)} --help failed: {done.output}")

@@ -6,6 +6,8 @@ within 5 % (from K = 7 or 8); above the K it was measured at, nothing supports i
 
 from __future__ import annotations
 
+from functools import cache
+
 _HALVINGS = 60
 
 
@@ -18,6 +20,7 @@ def tokens_at(acceptance: float, k: int) -> float:
     return total
 
 
+@cache  # a plan asks for every K and load, from the same one or two figures
 def acceptance_of(tokens: float, k: int) -> float:
     """Return the acceptance by position that makes `tokens` of `k` drafts.
 

@@ -10,12 +10,13 @@ import pytest
 from drafters import Size
 from readings import trained
 
-from spectool.dialects.catalogue import catalogue, parse_dialect
+from spectool.dialects.catalogue import catalogue, match_of, parse_dialect
 from spectool.dialects.detect import detect
 from spectool.dialects.sources import parse_setting
 from spectool.dialects.view import View
 from spectool.drafter.model import Attention, Rope
 from spectool.errors import QuestionError, RefusedError, SourceError, UsageError
+from spectool.resources import data_folder
 
 
 @pytest.mark.parametrize(("stated", "aux"), [([0, 2, 4], (1, 3, 5)), ([-1, 7], (0, 8)), ([4, 0], (5, 1))])
@@ -210,6 +211,12 @@ def test_every_shipped_dialect_names_its_file_and_sources() -> None:
     for name, dialect in catalogue().items():
         assert dialect.name == f"{name}.toml"
         assert len(dialect.sha256) == 64
+
+
+def test_what_a_shipped_dialect_looks_for_is_read_without_the_rest() -> None:
+    for dialect in catalogue().values():
+        text = (data_folder("converters") / dialect.name).read_text(encoding="utf-8")
+        assert match_of(text) == dialect.file.match, dialect.name
 
 
 @pytest.mark.parametrize(
