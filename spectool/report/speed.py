@@ -44,7 +44,7 @@ def _range_lines(plan: SpeedPlan) -> list[str]:
         if planned is None or best is None:
             continue
         label = f"{row.requests} request{'s' if row.requests > 1 else ''} at a time, K {planned.k}"
-        lines.append(f"{label:<29}  {_span(planned):<10}  {row.pays_from:>11.2f}  {_best(best, planned)}")
+        lines.append(f"{label:<29}  {span_of(planned):<10}  {row.pays_from:>11.2f}  {best_of(best, planned)}")
     lines.append("  * tokens per round at which it is as fast as the verifier alone")
     lines += [f"  basis: {line}" for line in plan.basis]
     return lines + [f"  {line}" for line in plan.advice]
@@ -82,12 +82,22 @@ def speed_record(plan: SpeedPlan) -> dict[str, Any]:
     }
 
 
-def _span(found: Range) -> str:
+def said_of(plan: SpeedPlan) -> list[str]:
+    """Return what goes with the figures, line by line: their basis, advice, and where the measured ones come from."""
+    lines = [f"basis: {line}" for line in plan.basis]
+    lines += plan.advice
+    lines += [f"measured on {plan.measured_on}"] if plan.measured else []
+    return lines + ([] if plan.adaptive is None else [plan.adaptive.line])
+
+
+def span_of(found: Range) -> str:
+    """Return a range as people read it."""
     return f"{found.low:.2f}-{found.high:.2f}"
 
 
-def _best(best: Range, planned: Range) -> str:
-    return "same" if best.k == planned.k else f"{best.k} ({_span(best)})"
+def best_of(best: Range, planned: Range) -> str:
+    """Return the best K with its range, or that it is the planned one."""
+    return "same" if best.k == planned.k else f"{best.k} ({span_of(best)})"
 
 
 def _range(found: Range | None) -> dict[str, Any] | None:

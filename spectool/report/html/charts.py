@@ -15,13 +15,24 @@ SPARE = "spare"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One line of a range chart: from `low` to `high`, its middle, and what was measured, if anything was."""
+    """One line of a range chart: from `low` to `high`, its middle, and what was measured, if anything was.
+
+    Without `predicted` there is no range, only what was measured, at which the three then stand.
+    """
 
     label: str
     low: float
     middle: float
     high: float
     measured: float | None = None
+    predicted: bool = True
+
+    @property
+    def said(self) -> str:
+        """The range and the measured value in words."""
+        found = [f"{self.low:.2f} to {self.high:.2f}"] if self.predicted else []
+        found += [] if self.measured is None else [f"measured {self.measured:.2f}"]
+        return ", ".join(found) + ("" if self.predicted else ", not predicted")
 
 
 def stacked_bar(caption: str, parts: Sequence[tuple[str, float, str]], unit: str) -> Element:
@@ -50,7 +61,9 @@ def stacked_bar(caption: str, parts: Sequence[tuple[str, float, str]], unit: str
 def range_chart(caption: str, spans: Sequence[Span], *, start: float, unit: str, mark: float | None = None) -> Element:
     """Draw one horizontal range a line, from `start` on; `mark` is a value all are to be compared with."""
     end = max([span.high for span in spans] + [span.measured or start for span in spans] + [mark or start])
-    scale = (_WIDTH - _LEFT - 110) / ((end - start) or 1.0)
+    # Room for the words behind the longest line.
+    words = 250 if any(span.measured is not None for span in spans) else 110
+    scale = (_WIDTH - _LEFT - words) / ((end - start) or 1.0)
 
     def place(value: float) -> float:
         return _LEFT + max(value - start, 0.0) * scale
@@ -63,23 +76,20 @@ def range_chart(caption: str, spans: Sequence[Span], *, start: float, unit: str,
     for number, span in enumerate(spans):
         y = 34 * number
         drawing.append(_text(0, y + 20, span.label))
-        said = f"{span.label}: {span.low:.2f} to {span.high:.2f} {unit}"
-        bar = h("rect", h("title", said), x=f"{place(span.low):.1f}", y=str(y + 6), height="20", class_="f1")
-        bar.set("width", f"{max(place(span.high) - place(span.low), 2):.1f}")
-        drawing.append(bar)
-        drawing.append(_line(place(span.middle), y + 3, place(span.middle), y + 29, class_="edge"))
-        drawing.append(_text(place(span.high) + 8, y + 21, f"{span.low:.2f} to {span.high:.2f}", class_="quiet"))
+        if span.predicted:
+            said = f"{span.label}: {span.low:.2f} to {span.high:.2f} {unit}"
+            bar = h("rect", h("title", said), x=f"{place(span.low):.1f}", y=str(y + 6), height="20", class_="f1")
+            bar.set("width", f"{max(place(span.high) - place(span.low), 2):.1f}")
+            drawing.append(bar)
+            drawing.append(_line(place(span.middle), y + 3, place(span.middle), y + 29, class_="edge"))
+        drawing.append(_text(place(max(span.high, span.measured or span.high)) + 12, y + 21, span.said, class_="quiet"))
         if span.measured is not None:
             dot = h(
                 "circle", h("title", f"measured {span.measured:.2f} {unit}"), cy=str(y + 16), r="6", class_="measured"
             )
             dot.set("cx", f"{place(span.measured):.1f}")
             drawing.append(dot)
-    said = "; ".join(
-        f"{span.label} {span.low:.2f} to {span.high:.2f}"
-        + ("" if span.measured is None else f", measured {span.measured:.2f}")
-        for span in spans
-    )
+    said = "; ".join(f"{span.label} {span.said}" for span in spans)
     return h("figure", _svg(f"{caption}: {said}", height, drawing), h("figcaption", caption))
 
 

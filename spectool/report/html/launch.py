@@ -15,7 +15,7 @@ from spectool.planning.several import machines
 from spectool.report.html.charts import COLOURS, SPARE, Span, range_chart, stacked_bar
 from spectool.report.html.element import Child, h
 from spectool.report.html.page import page, section, table
-from spectool.report.speed import speed_lines
+from spectool.report.speed import best_of, said_of, span_of
 from spectool.speed.plan import SpeedPlan
 
 
@@ -75,20 +75,37 @@ def _commands(parts: Sequence[Flag], plan: LaunchPlan | None) -> list[tuple[str,
 
 def _speed(speed: SpeedPlan) -> Iterator[Child]:
     """Draw the ranges if there are any, and say what they rest on."""
-    measured = {(point.requests, point.k): point.speedup for point in speed.measured}
-    spans = [
-        Span(
-            f"{row.requests} at a time, K {row.planned.k}",
-            row.planned.low,
-            row.planned.centre,
-            row.planned.high,
-            measured.get((row.requests, row.planned.k)),
+    measured = {(point.requests, point.k): point for point in speed.measured}
+    ranges = {
+        (row.requests, row.planned.k): row.planned
+        for row in speed.rows
+        if row.planned is not None and (row.requests, row.planned.k) not in measured
+    }
+    spans = []
+    for load, k in sorted(ranges.keys() | measured.keys()):
+        point = measured.get((load, k))
+        found = ranges.get((load, k)) or (point.predicted if point is not None else None)
+        value = point.speedup if point is not None else None
+        ends = (found.low, found.centre, found.high) if found is not None else (value or 0.0,) * 3
+        spans.append(Span(f"{load} at a time, K {k}", *ends, measured=value, predicted=found is not None))
+    chart = range_chart("Speed over the verifier alone, 80 % range", spans, start=0.0, unit="x", mark=1.0)
+    rows: list[tuple[Child, ...]] = [
+        (
+            f"{row.requests} at a time",
+            h("td", span_of(row.planned) if row.planned is not None else "not predicted", class_="number"),
+            h("td", f"{row.pays_from:.2f}", class_="number"),
+            "" if row.planned is None or row.best is None else best_of(row.best, row.planned),
         )
         for row in speed.rows
-        if row.planned is not None
     ]
-    chart = range_chart("Speed over the verifier alone, 80 % range", spans, start=0.0, unit="x", mark=1.0)
-    yield section("Speed", *([chart] if spans else []), h("ul", [h("li", line.strip()) for line in speed_lines(speed)]))
+    columns = ("requests", "80 % range", "tokens per round it takes", "best K")
+    yield section(
+        "Speed",
+        h("p", f"Not predicted: {speed.unknown}") if speed.unknown is not None else None,
+        chart if spans else None,
+        table("Speed over the verifier alone, and what it takes to be as fast", columns, rows) if rows else None,
+        h("ul", [h("li", line) for line in said_of(speed)]),
+    )
 
 
 def _memory(plan: LaunchPlan, memory: Memory) -> Iterator[Child]:

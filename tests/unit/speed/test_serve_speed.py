@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -141,6 +142,15 @@ def test_the_plot_shows_it_to_people(pair: Production, tmp_path: Path) -> None:
     lines = [line for line in done.err.splitlines() if " x K 7 " in line]
     assert ["predicted" in line for line in lines] == [True, True, False]
     assert all("o" in line for line in lines)
+
+
+def test_the_page_draws_every_measured_point(pair: Production, tmp_path: Path) -> None:
+    done = serve(pair, "--profile", str(profile(tmp_path, pair.drafter)), "--format", "html")
+    assert done.out.count("<circle") == 3
+    assert "64 at a time, K 7 measured 1.10, not predicted" in done.out
+    three = re.search(r"3 at a time, K 7 (\d\.\d\d) to (\d\.\d\d), measured 2.77", done.out)
+    assert three is not None
+    assert float(three[1]) < 2.77 < float(three[2])
 
 
 def test_where_nothing_is_predicted_the_measured_points_are_still_shown(pair: Production, tmp_path: Path) -> None:
