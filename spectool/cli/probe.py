@@ -102,8 +102,10 @@ def command(
     from spectool.serving.prompts import default_prompts, read_prompts
 
     if url is not None:
-        if verifier is not None or settings or engine_python or ctx.args or sweep is not None:
+        if verifier is not None or settings or engine_python or ctx.args or (sweep or sweep_k or acceptance):
             raise UsageError("--url asks a server that runs: no verifier, engine, sweep or vLLM flag goes with it")
+        if workload is not None and drafter is None:
+            raise UsageError("--workload narrows what was published for a drafter: name it, before --url")
         against = Against(expect, profile, drafter, workload)
         probe_url(url, model, api_key_env, against, prompts, max_tokens, format, quiet=quiet)
     if drafter is None:
@@ -124,6 +126,8 @@ def command(
         if f"--{key}" in _REFUSED and key not in ("host", "port"):
             raise UsageError(f"{key} in the --config file cannot be used by a probe: {_REFUSED[f'--{key}']}")
     swept = _sweep_options(sweep, prompts, sweep_k, sweep_requests, acceptance, max_points, max_minutes, max_tokens)
+    if swept is not None and workload is not None:
+        raise UsageError("a sweep measures the workload of its --prompts: --workload does not go with it")
     if swept is not None and format is PageFormat.html:
         raise UsageError(
             "a sweep has no page of its own: spectool serve --profile FILE --dry-run --format html draws it"
@@ -246,7 +250,7 @@ def probe_url(
     from spectool.cli.output import draws_blocks, print_json, print_text
     from spectool.cli.profiled import read_profile
     from spectool.errors import UsageError
-    from spectool.report.plain import printable
+    from spectool.report.plain import printable, tell
     from spectool.serving import remote, remote_report
     from spectool.serving.expectation import counted_k, expectation
     from spectool.serving.progress import Progress
@@ -262,6 +266,9 @@ def probe_url(
     with Progress(quiet=quiet) as progress:
         found = remote.measure_remote(client, texts, max_tokens, progress, model)
     expected, positions = expectation(counted_k(found.acceptance), against.length, profile, names, against.workload)
+    if expected is None and names and not quiet:
+        k = counted_k(found.acceptance)
+        tell(f"spectool: nothing published of {against.drafter} compares with the {k} drafts a round that were counted")
     if form is PageFormat.json:
         print_json(remote_report.as_json(url, found, expected, positions))
     elif form is PageFormat.html:

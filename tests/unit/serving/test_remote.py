@@ -173,6 +173,13 @@ def test_what_was_published_is_told_by_position_and_fails_nothing(server: Server
     assert found["acceptance"]["per_position"] == pytest.approx([2 / 3, 0, 0, 0, 0, 0, 0])
 
 
+def test_a_drafter_nobody_published_figures_of_is_said_to_be_one(server: Server) -> None:
+    server.completion["metrics"] = {"speculative_decoding": WEAK}
+    done = spectool("probe", "nobody/unknown", "--url", server.url, "--max-tokens", "8")
+    assert "nothing published of nobody/unknown compares with the 7 drafts a round" in done.err
+    assert "nothing to compare with" in done.out
+
+
 def test_a_given_length_is_spread_evenly_and_binds(server: Server) -> None:
     server.completion["metrics"] = {"speculative_decoding": WEAK}
     code, found, _ = probe(server, "--expect", "3.5")
@@ -363,6 +370,9 @@ def test_urls_that_are_none(url: str) -> None:
         ["--verifier", "v", "--url", "http://h"],
         ["--url", "http://h", "--", "--seed", "1"],
         ["--url", "http://h", "--sweep", "folder"],
+        ["--url", "http://h", "--acceptance", "2"],
+        ["--url", "http://h", "--workload", "code"],
+        ["d", "--verifier", "v", "--sweep", "folder", "--prompts", "p.txt", "--workload", "code"],
         [],
         ["d", "--model", "m"],
         ["d", "--profile", "p.json"],
