@@ -8,7 +8,7 @@ from spectool.formats.lookup import is_int
 from spectool.rules.context import Context
 from spectool.rules.registry import Hit, rule
 from spectool.rules.runner import first_runner
-from spectool.speed.adaptive import KEY, refused
+from spectool.speed.adaptive import KEY, refused, stopped
 
 _CONFIG = "vLLM 0.33 config/vllm.py"
 
@@ -29,7 +29,7 @@ _CONFIG = "vLLM 0.33 config/vllm.py"
     ),
 )
 def adaptive(context: Context) -> Iterator[Hit]:
-    """Looks at the flags it excludes, and at the confidence head it is made from."""
+    """Looks at flags, the confidence head, and with GPUs named at what the verifier's attention can do there."""
     launch = context.launched
     if launch.speculative.get(KEY) is not True or KEY not in context.facts.speculative_config_keys:
         return
@@ -37,6 +37,10 @@ def adaptive(context: Context) -> Iterator[Hit]:
     excluded = refused(context.facts, context.method, launch, confidence=runs.confidence is not None)
     if excluded:
         yield Hit(f"{KEY} with {', '.join(excluded)}")
+    if launch.gpus is not None and launch.model is not None:
+        why = stopped(context.facts, launch.model, launch.gpus.gpu.compute_capability, launch)
+        if why is not None:
+            yield Hit(f"{KEY}: {why}")
 
 
 @rule(

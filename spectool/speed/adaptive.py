@@ -27,8 +27,9 @@ _BY_LEVEL = {"0": "NONE", "1": "PIECEWISE"}
 _FULL = ("FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
 # The widest head of FlashAttention 2 and 3; for wider ones vLLM chooses another way (Gemma4Config and selectors).
 _WIDEST_HEAD = 256
-# Verifiers whose attention takes more than causal queries: sinks, image prefixes.
-_UNREAD_TYPES = ("gpt_oss", "gemma3", "gemma4", "paligemma", "llama4")
+_RECURRENT = "linear attention plans on the CPU's query lengths, which it trims on the GPU"
+# Verifiers with plain causal attention in every layer: no sinks, no image prefixes, no recurrent state.
+_PLAIN = ("glm4_moe", "llama", "mistral", "qwen2", "qwen3", "qwen3_moe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,24 @@ def refused(facts: EngineFacts, method: Method, launch: Launch, *, confidence: b
     if argmax and (method != "dspark" or not confidence):
         found.append("use_local_argmax_reduction")
     return found
+
+
+def stopped(facts: EngineFacts, model: Model, capability: tuple[int, int], launch: Launch) -> str | None:
+    """Say why vLLM's worker stops at the verifier's attention; None where it does not, or nothing is known of it.
+
+    Args:
+        facts: of a release that has adaptive verification.
+        model: the verifier.
+        capability: compute capability of the GPUs.
+        launch: the flags.
+
+    """
+    if "linear_attention" in (model.text.get("layer_types") or ()):
+        return _RECURRENT
+    backend = _backend(facts, capability, launch)
+    if backend not in ("FLASH_ATTN", "FLASHINFER") or any(_unread(model, launch)):
+        return None
+    return _why_no_graphs(facts, backend, capability)
 
 
 def adaptive(
@@ -162,11 +181,11 @@ def _beside(launch: Launch, *, measured: bool) -> Iterator[str]:
 def _unread(model: Model, launch: Launch) -> Iterator[str]:
     """Yield why nothing is known of the attention backend."""
     kinds = model.text.get("layer_types") or ()
-    if any(kind not in ("full_attention", "sliding_attention") for kind in kinds):
-        yield "layers with a recurrent state plan on the CPU's query lengths, which it trims on the GPU"
+    if "linear_attention" in kinds:
+        yield _RECURRENT
     elif model.text.get("kv_lora_rank") is not None:
         yield "which backends of latent attention (MLA) can do it was not read"
-    elif model.config.get("model_type") in _UNREAD_TYPES or model.text.get("attention_chunk_size") is not None:
+    elif model.config.get("model_type") not in _PLAIN or set(kinds) - {"full_attention", "sliding_attention"}:
         yield f"which attention backend vLLM takes for {model.config.get('model_type')} was not read"
     else:
         widths = [model.text.get("head_dim"), model.text.get("global_head_dim")]

@@ -13,7 +13,7 @@ from spectool.drafter.model import Confidence, Drafter
 from spectool.engine.facts import engine_facts, known_versions
 from spectool.planning.models import Model, model_of
 from spectool.rules.launch import read_launch
-from spectool.speed.adaptive import KEY, Adaptive, adaptive, graphs, refused
+from spectool.speed.adaptive import KEY, Adaptive, adaptive, graphs, refused, stopped
 
 HOPPER, AMPERE, BLACKWELL, CONSUMER = (9, 0), (8, 0), (10, 0), (12, 0)
 VERIFIER: dict[str, Any] = {"model_type": "qwen3", "head_dim": 128, "num_attention_heads": 32, "num_key_value_heads": 8}
@@ -149,12 +149,13 @@ def test_the_backend_s_graphs(
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"layer_types": ["linear_attention", "full_attention"]}, "recurrent state"),
+        ({"layer_types": ["linear_attention", "full_attention"]}, "linear attention"),
         ({"kv_lora_rank": 512}, "latent attention"),
         ({"model_type": "gpt_oss"}, "gpt_oss was not read"),
         ({"head_dim": 257}, "heads wider than 256"),
         ({"global_head_dim": 512}, "heads wider than 256"),
-        ({"attention_chunk_size": 8192}, "was not read"),
+        ({"layer_types": ["chunked_attention", "full_attention"]}, "qwen3 was not read"),
+        ({"model_type": "nemotron_h"}, "nemotron_h was not read"),
     ],
 )
 def test_verifiers_whose_backend_is_unknown(drafter: Drafter, changed: dict[str, Any], why: str) -> None:
@@ -204,3 +205,23 @@ def test_in_0_28_requests_for_log_probabilities_are_refused(drafter: Drafter) ->
 )
 def test_the_mode_of_graphs(words: tuple[str, ...], mode: str) -> None:
     assert graphs(read_launch(words)) == mode
+
+
+@pytest.mark.parametrize(
+    ("changed", "capability", "words", "why"),
+    [
+        ({}, AMPERE, (), "FLASH_ATTN on compute capability 8.0"),
+        ({}, AMPERE, ("--attention-backend=TRITON_ATTN",), None),
+        ({}, HOPPER, (), None),
+        ({}, HOPPER, ("--attention-backend=FLASHINFER",), "FLASHINFER on compute capability 9.0"),
+        ({"layer_types": ["linear_attention", "full_attention"]}, HOPPER, (), "linear attention"),
+        # What was not read is not refused either.
+        ({"model_type": "gpt_oss"}, AMPERE, (), None),
+        ({}, AMPERE, ("--attention-backend=TURBOQUANT",), None),
+    ],
+)
+def test_the_rule_stops_what_vllm_s_worker_would(
+    changed: dict[str, Any], capability: tuple[int, int], words: tuple[str, ...], why: str | None
+) -> None:
+    found = stopped(engine_facts("0.33.0"), model(**changed), capability, read_launch(words))
+    assert found is None if why is None else why in str(found)
