@@ -13,9 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spectool.checkpoint import partial
-from spectool.checkpoint.folder import Checkpoint, open_checkpoint
+from spectool.checkpoint.folder import MAX_JSON_BYTES, Checkpoint, open_checkpoint
 from spectool.checkpoint.header import TensorInfo
 from spectool.checkpoint.origin import Origin
+from spectool.checkpoint.small_file import read_small
 from spectool.dialects.detect import candidates
 from spectool.dialects.sources import SETTINGS
 from spectool.dialects.view import View
@@ -26,6 +27,8 @@ from spectool.hub.reference import Reference, reference
 TOKENIZER = "tokenizer.json"
 # ModelOpt's settings, which some quantised copies have beside a config.json that does not mention them.
 QUANTISED_BESIDE = "hf_quant_config.json"
+ADAPTER = "adapter_config.json"
+_MOST_TOKENIZER_BYTES = 256 << 20  # the largest of today have 35 MB
 # `spectool.formats.provenance.FILE`, whose module is imported only where there is such a file: it builds many models.
 RECORD = "provenance.json"
 
@@ -62,7 +65,7 @@ def load_drafter(source: str) -> tuple[Checkpoint, View]:
 
     Raises:
         SourceError: it or a file in it cannot be read.
-        RefusedError: the weights are GGUF.
+        RefusedError: the weights are GGUF, or a LoRA adapter's.
 
     """
     checkpoint = _drafter(source)
@@ -80,17 +83,12 @@ def load_drafter(source: str) -> tuple[Checkpoint, View]:
 def _drafter(source: str) -> Checkpoint:
     ref = reference(source)
     if ref is None:
-        path = Path(source)
-        try:
-            names = [item.name for item in (path.iterdir() if path.is_dir() else (path,))]
-        except OSError:
-            names = []  # opening it says why
-        _refuse_gguf(names)
-        return open_checkpoint(path)
+        _refuse_foreign(_names_in(Path(source)))
+        return open_checkpoint(Path(source))
     from spectool.hub.mirror import mirror_of  # noqa: PLC0415 - imported where needed: start-up stays quick
     from spectool.hub.open import open_drafter  # noqa: PLC0415 - as above
 
-    _refuse_gguf(mirror_of(ref).repository.top)
+    _refuse_foreign(mirror_of(ref).repository.top)
     return open_drafter(ref)
 
 
@@ -109,16 +107,35 @@ def fetch_side_file(checkpoint: Checkpoint, name: str) -> None:
     partial.ensure(mirror.weights(name), 0, mirror.repository.file(name).size)
 
 
-def _refuse_gguf(names: Iterable[str]) -> None:
-    """Raise for a GGUF file, or a folder with nothing but such files: they hold renamed, mostly quantised tensors."""
+def _names_in(path: Path) -> list[str]:
+    """Return the names in a folder, or a file's own."""
+    try:
+        return [item.name for item in (path.iterdir() if path.is_dir() else (path,))]
+    except OSError:
+        return []  # opening it says why
+
+
+def _foreign(names: Iterable[str]) -> tuple[str, str, str] | None:
+    """Say what a folder without a model's own files is, what to do with it, and the rule's code; None for others.
+
+    GGUF holds renamed, mostly quantised tensors; an adapter holds differences to a model that is elsewhere.
+    """
+    names = list(names)
     by_suffix = {PurePosixPath(name).suffix: name for name in names}
     name = None if ".safetensors" in by_suffix else by_suffix.get(".gguf")
     if name is not None:
-        raise RefusedError(
-            f"{name} is a GGUF file, which spectool does not convert",
-            hint="llama.cpp runs it; convert the safetensors original instead.",
-            code="QNT001",
-        )
+        hint = "llama.cpp runs it; convert the safetensors original instead."
+        return f"{name} is a GGUF file, which spectool does not convert", hint, "QNT001"
+    if ADAPTER in names and "config.json" not in names:
+        hint = "vLLM loads it beside its model: --enable-lora --lora-modules NAME=FOLDER."
+        return f"{ADAPTER} and no config.json: a LoRA adapter, which drafts nothing by itself", hint, "CFG001"
+    return None
+
+
+def _refuse_foreign(names: Iterable[str]) -> None:
+    if found := _foreign(names):
+        what, hint, code = found
+        raise RefusedError(what, hint=hint, code=code)
 
 
 def load_verifier(verifier: str) -> LoadedVerifier:
@@ -151,6 +168,7 @@ def open_verifier(verifier: str) -> Checkpoint | None:
     """
     ref = reference(verifier)
     if ref is None:
+        _check_verifier(Path(verifier))
         return open_checkpoint(Path(verifier), need_weights=False)
     from spectool.hub import open as hub  # noqa: PLC0415 - imported where needed: start-up stays quick
 
@@ -161,6 +179,12 @@ def open_verifier(verifier: str) -> Checkpoint | None:
     except SourceError as error:
         hint = f"{error.hint or ''} To go by the verifier's name alone: --set verifier={ref.repo}".strip()
         raise SourceError(error.message, hint=hint, code=error.code) from None
+
+
+def _check_verifier(path: Path) -> None:
+    if found := _foreign(_names_in(path)):
+        hint = "Name the model's folder of safetensors, or its repository of the Hub as org/name."
+        raise SourceError(f"--verifier {path}: {found[0]}", hint=hint)
 
 
 def known_by_name_only(text: str) -> bool:
@@ -178,6 +202,7 @@ def verifier_of(source: str) -> VerifierView | None:
 
     Raises:
         SourceError: it cannot be read.
+        RefusedError: it is neither, but GGUF or a LoRA adapter.
 
     """
     checkpoint = _verifier_or_drafter(source)
@@ -194,9 +219,12 @@ def verifier_of(source: str) -> VerifierView | None:
 def _verifier_or_drafter(source: str) -> Checkpoint:
     ref = reference(source)
     if ref is None:
+        _refuse_foreign(_names_in(Path(source)))
         return open_checkpoint(Path(source), need_weights=False)
-    from spectool.hub.open import open_any  # noqa: PLC0415 - imported where needed: start-up stays quick
+    from spectool.hub.mirror import mirror_of  # noqa: PLC0415 - imported where needed: start-up stays quick
+    from spectool.hub.open import open_any  # noqa: PLC0415 - as above
 
+    _refuse_foreign(mirror_of(ref).repository.top)
     return open_any(ref)
 
 
@@ -210,11 +238,11 @@ def tokenizers_agree(drafter: Path, verifier: Path | None) -> bool | None:
     if len(paths) < 2 or not all(path.is_file() for path in paths):
         return None
     try:
-        texts = [path.read_bytes() for path in paths]
+        texts = [read_small(path, _MOST_TOKENIZER_BYTES) for path in paths]
         if texts[0] == texts[1]:
             return True
         vocabularies = [_vocabulary(json.loads(text)) for text in texts]
-    except (OSError, ValueError):
+    except (SourceError, ValueError, RecursionError):
         return None
     return bool(vocabularies[0] == vocabularies[1])
 
@@ -238,10 +266,10 @@ def recorded_answers(checkpoint: Checkpoint) -> dict[str, Any]:
     from spectool.formats.provenance import Provenance  # noqa: PLC0415 - imported where needed: start-up stays quick
 
     try:
-        record = Provenance.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        record = Provenance.model_validate_json(read_small(path, MAX_JSON_BYTES))
+    except (SourceError, ValidationError):
         return {}
     digests = {item.name: item.sha256 for item in record.files}
-    if digests.get("config.json") != hashlib.sha256((checkpoint.root / "config.json").read_bytes()).hexdigest():
+    if digests.get("config.json") != hashlib.sha256(checkpoint.config_text.encode()).hexdigest():
         return {}
     return {key: value for key, value in record.settled.items() if key in SETTINGS}

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from spectool.checkpoint import partial, pickle_names
+from spectool.checkpoint import absent, partial, pickle_names
 from spectool.checkpoint.header import TensorInfo, read_header
 from spectool.checkpoint.json_text import parse_json
 from spectool.checkpoint.origin import Origin
+from spectool.checkpoint.small_file import read_small_text
 from spectool.errors import SourceError
 
 CONFIG_NAME = "config.json"
@@ -112,6 +113,8 @@ def open_checkpoint(
 
     """
     names = _list_folder(root) if names is None else sorted(names)
+    if CONFIG_NAME not in names and not os.path.lexists(root / CONFIG_NAME):
+        raise absent.no_config(root)
     config, config_text = read_json(root / CONFIG_NAME, constants=not need_weights)
     if not isinstance(config, dict):
         raise SourceError(f"{root / CONFIG_NAME}: must be a JSON object, found {type(config).__name__}")
@@ -142,19 +145,7 @@ def read_json(path: Path, *, constants: bool = False) -> tuple[Any, str]:
             (`spectool.checkpoint.json_text`).
 
     """
-    try:
-        if not path.is_file():
-            raise SourceError(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_JSON_BYTES + 1)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(raw) > MAX_JSON_BYTES:
-        raise SourceError(f"{path}: larger than {MAX_JSON_BYTES} bytes; no configuration is")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: not UTF-8 at byte {error.start}") from None
+    text = read_small_text(path, MAX_JSON_BYTES, what="no configuration is")
     return parse_json(text, str(path), constants=constants), text
 
 
@@ -174,7 +165,7 @@ def _list_folder(root: Path) -> list[str]:
             f"{root}: no such folder; a repository of the Hub cannot be used here",
             hint=f"Download it first: hf download {repo} --local-dir {repo.rpartition('/')[2]}",
         )
-    raise SourceError(f"{root}: no such folder")
+    raise absent.no_folder(root)
 
 
 def _weight_files(
@@ -212,7 +203,7 @@ def _weight_files(
         return files, mapped
     if found is not None:
         return (found,), None
-    raise SourceError(f"{root}: no weights: neither {WEIGHTS_NAME} nor {INDEX_NAME}")
+    raise absent.no_weights(root, (WEIGHTS_NAME, INDEX_NAME))
 
 
 def read_index(root: Path, name: str = INDEX_NAME) -> dict[str, str]:

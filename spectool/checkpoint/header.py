@@ -52,6 +52,8 @@ DTYPE_BITS: Mapping[str, int] = MappingProxyType(
 MAX_HEADER_BYTES = 100_000_000
 MAX_NAME_BYTES = 4096
 _LENGTH_BYTES = 8
+_POINTER = b"version "
+"""How a pointer of Git LFS begins, which a clone without LFS leaves in place of a file. No header has this length."""
 _WORD = 2**64  # sizes are 64-bit in the reader this one must agree with
 _ENTRY_KEYS = {"dtype", "shape", "data_offsets"}
 
@@ -113,6 +115,11 @@ def _header_text(file: Path, size: int, length_bytes: bytes, read: Any) -> str:
     if len(length_bytes) < _LENGTH_BYTES:
         raise SourceError(f"{file}: {size} bytes are too few for a safetensors file")
     length = int.from_bytes(length_bytes, "little")
+    if length_bytes == _POINTER:
+        raise SourceError(
+            f"{file}: is a pointer of Git LFS, not the weights themselves",
+            hint="Fetch them: git lfs pull in that folder, or hf download ORG/NAME --local-dir FOLDER.",
+        )
     if length > MAX_HEADER_BYTES:
         raise SourceError(
             f"{file}: the header claims {length} bytes; the format allows {MAX_HEADER_BYTES}",

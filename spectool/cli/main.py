@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from spectool import __version__
+from spectool.cli.command import Command
 from spectool.errors import SpectoolError
 
 # Modules of this package, in the order of the help. Each has a `command`, or an `app` with commands of its own.
@@ -31,7 +32,7 @@ def application(*names: str) -> typer.Typer:
         if hasattr(module, "app"):
             app.add_typer(module.app)
         else:
-            app.command(name, context_settings=getattr(module, "CONTEXT_SETTINGS", None))(module.command)
+            app.command(name, cls=Command, context_settings=getattr(module, "CONTEXT_SETTINGS", None))(module.command)
     return app
 
 

@@ -69,7 +69,7 @@ def parse_settings(settings: list[str] | None) -> dict[str, object]:
     for text in settings or []:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise UsageError(f"--set {text}: write KEY=VALUE")
+            raise UsageError(f"--set {text}: write KEY=VALUE", hint="For example: --set speculative_tokens=5")
         if key in answers:
             raise UsageError(f"--set {key} is given twice")
         answers[key] = parse_setting(key, value)

@@ -109,7 +109,10 @@ def command(
         against = Against(expect, profile, drafter, workload)
         probe_url(url, model, api_key_env, against, prompts, max_tokens, format, quiet=quiet)
     if drafter is None:
-        raise UsageError("name a drafter, or a running server with --url")
+        raise UsageError(
+            "name a drafter, or a running server with --url",
+            hint="spectool probe DRAFTER --verifier V, or spectool probe --url http://HOST:PORT",
+        )
     for name, given in (
         ("--model", model),
         ("--api-key-env", api_key_env),

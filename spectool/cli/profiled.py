@@ -28,15 +28,10 @@ def read_profile(path: Path) -> Profile:
     """
     from pydantic import ValidationError
 
+    from spectool.checkpoint.small_file import read_small
     from spectool.formats.profile import Profile
 
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise SourceError(f"cannot read the profile {path}: {error.strerror or error}") from error
-    if len(content) > _MOST_BYTES:
-        raise SourceError(f"{path} is larger than any profile")
+    content = read_small(path, _MOST_BYTES, pipes=True, what="no profile is")
     try:
         return Profile.model_validate_json(content)
     except ValidationError as error:

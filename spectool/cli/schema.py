@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from spectool.cli import upgrade
+from spectool.cli.command import Command
 from spectool.cli.options import Format, OutputFormat, Quiet, Settings, parse_settings
 from spectool.cli.validate import FailOn
 
@@ -18,7 +19,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="List, show and export the published JSON Schemas; check files as they stand in a repository.",
 )
-app.command("upgrade")(upgrade.command)
+app.command("upgrade", cls=Command)(upgrade.command)
 
 
 class KindName(StrEnum):
@@ -30,7 +31,7 @@ class KindName(StrEnum):
     provenance = "provenance"
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(
     format: OutputFormat = Format.text,  # noqa: A002 - the option's name
 ) -> None:
@@ -53,7 +54,7 @@ def list_(
     stdout().print(table)
 
 
-@app.command()
+@app.command(cls=Command)
 def show(name: Annotated[str, typer.Argument(metavar="NAME", help="As `spectool schema list` has it.")]) -> None:
     """Print one schema."""
     import sys
@@ -63,7 +64,7 @@ def show(name: Annotated[str, typer.Argument(metavar="NAME", help="As `spectool 
     sys.stdout.write(shipped_text(name))
 
 
-@app.command()
+@app.command(cls=Command)
 def export(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write them.")]) -> None:
     """Write all schemas into a folder."""
     from spectool.cli.output import stdout
@@ -79,7 +80,7 @@ def export(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to 
     stdout().print(f"wrote {len(published())} schemas to {folder}", markup=False)
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="config.json, deployment, dialect files.")],
     kind: Annotated[

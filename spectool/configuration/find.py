@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spectool.checkpoint.small_file import read_small_text
 from spectool.errors import SourceError, UsageError
 
 if TYPE_CHECKING:  # pydantic models are built only where there is a file
@@ -67,17 +68,10 @@ def load_configuration(path: Path | None, start: Path) -> tuple[Path, Configurat
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = read_small_text(path, MAX_BYTES, what="no configuration is")
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise SourceError(f"{path}: larger than {MAX_BYTES} bytes; no configuration is")
-        return tomllib.loads(raw.decode("utf-8"))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise SourceError(f"{path}: not TOML: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SourceError(f"{path}: not TOML: {error}") from None
 
 

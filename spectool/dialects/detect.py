@@ -8,6 +8,9 @@ from spectool.dialects.view import View
 from spectool.errors import RefusedError
 from spectool.formats.dialect import Match
 
+_OF_MODELS = ("embed_tokens.weight", "model.layers.0.input_layernorm.weight", "model.norm.weight")
+_OF_DRAFTERS = ("fc.weight", "mask_hidden")
+
 
 def meets(match: Match, view: View) -> bool:
     """Whether a folder meets the predicates of a dialect file."""
@@ -52,8 +55,6 @@ def detect(view: View) -> Dialect:
     known = recognise(view)
     if known is not None:
         raise RefusedError(f"{view.name} is {known.title}: {known.why}", hint=known.instead or None, code=known.code)
-    architectures = view.config.get("architectures") or view.config.get("model_type") or "no architecture"
-    hint = f"Known dialects: {', '.join(catalogue())}. Choose one with --from if a key or tensor is merely missing."
     inside = sorted(prefixes(view))
     if inside:
         hint = (
@@ -61,8 +62,31 @@ def detect(view: View) -> Dialect:
             f"--set tensors_under={inside[0]}, and --set config_under=KEY where its configuration is an object of "
             "config.json (else --from DIALECT)."
         )
+    elif is_whole_model(view):
+        raise RefusedError(
+            f"{view.name} is a whole language model ({_architecture(view)}), no drafter",
+            hint="Were the two swapped? The drafter comes first, the model is --verifier. "
+            "Which drafters are known for it: spectool inspect FOLDER",
+            code="CFG001",
+        )
+    else:
+        hint = f"Known dialects: {', '.join(catalogue())}. Choose one with --from if a key or tensor is merely missing."
     raise RefusedError(
-        f"{view.name} is no drafter layout spectool knows ({architectures}, {len(view.tensors)} tensors)",
+        f"{view.name} is no drafter layout spectool knows ({_architecture(view)}, {len(view.tensors)} tensors)",
         hint=hint,
         code="CFG001",
     )
+
+
+def is_whole_model(view: View) -> bool:
+    """Whether a folder's tensors are those of a language model that runs by itself, wherever it nests them."""
+    return all(any(name.endswith(end) for name in view.tensors) for end in _OF_MODELS) and not any(
+        name.endswith(_OF_DRAFTERS) for name in view.tensors
+    )
+
+
+def _architecture(view: View) -> str:
+    named = view.config.get("architectures")
+    if isinstance(named, list) and named:
+        return ", ".join(map(str, named))
+    return str(view.config.get("model_type") or "no architecture")

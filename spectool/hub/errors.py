@@ -11,7 +11,8 @@ from spectool.hub.reference import Reference
 
 LOGIN = "Set HF_TOKEN, or log in once with: hf auth login"
 OFFLINE = (
-    "Repeat when the network is back. With HF_HUB_OFFLINE=1 spectool uses what was fetched before; a verifier is then "
+    "No folder of this name is here, so the Hub was asked. Repeat when the network is back. With HF_HUB_OFFLINE=1 "
+    "spectool uses what was fetched before; a verifier is then "
     "known by its name alone where nothing was."
 )
 

@@ -38,6 +38,8 @@ def print_inspection(found: Inspection, console: Console) -> None:
     reading, file = found.reading, found.dialect.file
     console.print(f"[bold]{escape(found.view.name)}[/]  {TITLES[file.method]}, {file.title} ({file.dialect})")
     table = Table(box=None, pad_edge=False, show_header=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")  # a key that is cut short could not be looked for
     for field, label in LABELS.items():
         value = show(getattr(reading.drafter, field))
         if value not in _PLAIN and field != "method":

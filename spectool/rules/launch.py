@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectool.errors import SourceError, UsageError
+from spectool.checkpoint.small_file import read_small_text
+from spectool.errors import UsageError
 from spectool.formats.lookup import is_int
 from spectool.planning import flags
 from spectool.planning.own import Own, own_flags
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # vLLM 0.33 utils/argparse_utils.py and engine/arg_utils.py: three flags that stand for keys of the configuration.
 _KEYS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
 _SPECULATIVE = ("--speculative-config", "-sc")
+_MOST_CONFIG_BYTES = 1 << 20
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -139,10 +141,7 @@ def _config_file(words: Sequence[str]) -> dict[str, str]:
     name = flags.value_of(words, "--config")
     if name is None:
         return {}
-    try:
-        return flags.top_level(Path(name).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"cannot read {name}, named by --config: {error}") from error
+    return flags.top_level(read_small_text(Path(name), _MOST_CONFIG_BYTES, pipes=True, what="no --config file is"))
 
 
 def _words(keys: Mapping[str, str]) -> list[str]:

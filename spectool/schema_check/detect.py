@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spectool.checkpoint.json_text import parse_json
+from spectool.checkpoint.small_file import read_small_text
 from spectool.errors import SourceError
 from spectool.formats.speculators import is_speculators
 from spectool.formats.speculators.others import OTHERS
@@ -41,7 +42,7 @@ def read_document(path: Path, kind: Kind | None) -> Document:
             a Speculators file alone: configs of other models do contain it.
 
     """
-    text = _text(path)
+    text = read_small_text(path, MAX_BYTES)
     if path.suffix == ".toml":
         return _toml(path, text, kind)
     if path.suffix in (".yaml", ".yml"):
@@ -49,7 +50,7 @@ def read_document(path: Path, kind: Kind | None) -> Document:
     try:
         content = parse_json(text, str(path))
     except SourceError:
-        if _is_foreign(text):
+        if kind in (None, "config") and _is_foreign(text):
             return Document(text, None, None, "a config of another model")
         raise
     if kind is not None and kind != "config":
@@ -58,17 +59,6 @@ def read_document(path: Path, kind: Kind | None) -> Document:
     if kind == "config" and found != "config":
         return Document(text, content, None, why or f"a {found} file")
     return Document(text, content, found, why)
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SourceError(f"{path} has more than {MAX_BYTES // 2**20} MiB")
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path} is no UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _is_foreign(text: str) -> bool:

@@ -24,6 +24,11 @@ SHORT_TIMEOUT = 5.0
 _CHUNK = 1 << 16
 # Seconds after its own limit at which a conversation is cut.
 GUARD_MARGIN = 1.0
+# What to do next, where the kind of fault tells.
+_HINTS: dict[type[BaseException], str] = {
+    ConnectionRefusedError: "Nothing listens there: is the server up, and is this its port? (curl URL/v1/models)",
+    socket.gaierror: "No machine of this name is known here: check the address.",
+}
 
 
 @dataclass(frozen=True)
@@ -189,7 +194,9 @@ class Client:
             return response.status, bytes(received)
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = f"nothing complete within {timeout:.0f} s" if late.is_set() else error or type(error).__name__
-            raise EngineMissingError(f"{self._address}{path} did not answer: {clean(str(why)[:500])}") from error
+            raise EngineMissingError(
+                f"{self._address}{path} did not answer: {clean(str(why)[:500])}", hint=_HINTS.get(type(error))
+            ) from error
         finally:
             guard.cancel()
             if line is not None:

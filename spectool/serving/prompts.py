@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from spectool.checkpoint.small_file import read_small_text
 from spectool.errors import SourceError
 from spectool.resources import package_data
 
@@ -27,17 +28,7 @@ def read_prompts(path: Path) -> list[str]:
         SourceError: the file cannot be read, is no text, or holds no prompt.
 
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise SourceError(f"cannot read the prompts in {path}: {error.strerror or error}") from error
-    if len(raw) > _MAX_BYTES:
-        raise SourceError(f"{path} holds more than {_MAX_BYTES >> 20} MiB; give some prompts, not a data set")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path} is not UTF-8 text") from error
+    text = read_small_text(path, _MAX_BYTES, pipes=True, what="give some prompts, not a data set")
     prompts = []
     # Not splitlines: it also splits at characters that may stand inside a prompt.
     for number, line in enumerate(text.split("\n"), 1):

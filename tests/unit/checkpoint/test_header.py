@@ -200,7 +200,7 @@ def test_unusual_headers_are_accepted_as_safetensors_does(case: str, tmp_path: P
         ((100_000_000).to_bytes(8, "little") + b"{}", "claims 100000000 bytes; 2 follow"),
         ((2**64 - 1).to_bytes(8, "little") + b"{}", "the format allows"),
         ((3).to_bytes(8, "little") + b"{}", "claims 3 bytes; 2 follow"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "the format allows"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "pointer of Git LFS"),
     ],
 )
 def test_lengths_are_checked_before_anything_is_read(raw: bytes, message: str, tmp_path: Path) -> None:

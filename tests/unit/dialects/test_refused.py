@@ -8,6 +8,7 @@ from typing import Any
 
 import drafters
 import pytest
+from command_line import spectool
 from dialect_fixtures import ALL, rebuilt
 from drafters import Size, Spec
 from mutations import PAIRS, VERIFIER, both, folder, put, with_zeros
@@ -15,7 +16,7 @@ from mutations import PAIRS, VERIFIER, both, folder, put, with_zeros
 from spectool import api
 from spectool.conversion import refuse_variants
 from spectool.dialects.catalogue import dialect_named
-from spectool.dialects.detect import candidates, detect
+from spectool.dialects.detect import candidates, detect, is_whole_model
 from spectool.dialects.recognised import recognise, recognised_layouts
 from spectool.dialects.view import View
 from spectool.errors import RefusedError, SourceError
@@ -73,6 +74,9 @@ CASES: dict[str, View] = {
     "peagle-prototype": only("fc.weight", "mask_token_embedding", architectures=["PEagleDraftModel"]),
     "deepspec-eagle3": only("layers.0.hidden_norm.weight", "fc.weight", architectures=["Qwen3Eagle3Model"]),
     "eagle3": only("midlayer.hidden_norm.weight", "fc.weight", architectures=["LlamaForCausalLM"]),
+    "eagle": only("fc.weight", "layers.0.mlp.up_proj.weight", architectures=["EagleLlamaForCausalLM"]),
+    "medusa": only("0.0.linear.weight", "0.1.weight", medusa_num_heads=3),
+    "mlp-speculator": only("speculator.emb.0.weight", model_type="mlp_speculator"),
     "mtp": only("mtp.layers.0.mlp.up_proj.weight"),
     "pard": only("layers.0.mlp.up_proj.weight", pard_token=128002, architectures=["LlamaForCausalLM"]),
     "dspark-head-only": arch(DEEPSPEC, "SomeForkModel"),
@@ -208,9 +212,63 @@ def test_a_mask_embedding_file_that_is_none_is_named(tmp_path: Path) -> None:
 def test_gguf_is_named(tmp_path: Path) -> None:
     (tmp_path / "drafter-Q4_K_M.gguf").write_bytes(b"GGUF")
     for source in (tmp_path, tmp_path / "drafter-Q4_K_M.gguf"):
-        with pytest.raises(RefusedError, match=r"drafter-Q4_K_M\.gguf is a GGUF file") as error:
-            api.inspect(str(source))
-        assert error.value.code == "QNT001"
+        for command in ("inspect", "validate"):
+            done = spectool(command, str(source))
+            assert done.code == 1
+            assert "drafter-Q4_K_M.gguf is a GGUF file" in done.out + done.err
+            assert "QNT001" in done.out + done.err
+
+
+def test_a_lora_adapter_is_named(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    for command in (["inspect"], ["validate"], ["convert", "--dry-run"]):
+        done = spectool(*command, str(tmp_path), *(["--verifier", str(VERIFIER)] if command != ["inspect"] else []))
+        assert done.code == 1
+        assert "a LoRA adapter" in done.out + done.err
+        assert "--lora-modules" in done.out + done.err
+    done = spectool("validate", str(PAIRS / "dflash-zlab"), "--verifier", str(tmp_path))
+    assert done.code == 2
+    assert "--verifier" in done.err
+    # Beside a config.json the adapter is somebody's leftover.
+    source = folder(PAIRS / "dflash-zlab", tmp_path / "source", put("block_size", 8))
+    (source / "adapter_config.json").write_text("{}")
+    assert api.inspect(str(source)).dialect.file.dialect == "dflash-zlab"
+
+
+def test_a_verifier_in_the_drafters_place_is_named() -> None:
+    done = spectool("convert", str(VERIFIER), "out", "--verifier", str(PAIRS / "dflash-zlab"))
+    assert done.code == 1
+    assert "verifier is a whole language model (Qwen3ForCausalLM), no drafter" in done.err
+    assert "swapped" in done.err
+
+
+@pytest.mark.parametrize(
+    ("tensors", "whole"),
+    [
+        (("model.embed_tokens.weight", "model.layers.0.input_layernorm.weight", "model.norm.weight"), True),
+        (
+            (
+                "model.language_model.embed_tokens.weight",
+                "language_model.model.layers.0.input_layernorm.weight",
+                "language_model.model.norm.weight",
+            ),
+            True,
+        ),
+        (("model.layers.0.input_layernorm.weight", "model.norm.weight"), False),
+        (
+            (
+                "model.embed_tokens.weight",
+                "model.layers.0.input_layernorm.weight",
+                "model.norm.weight",
+                "model.fc.weight",
+            ),
+            False,
+        ),
+    ],
+)
+def test_what_a_whole_model_is(tensors: tuple[str, ...], whole: bool) -> None:
+    assert is_whole_model(only(*tensors)) == whole
 
 
 def test_a_gguf_copy_beside_safetensors_is_no_matter(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_files_without_usable_prompts(tmp_path: Path, content: bytes, message: s
 
 
 def test_a_missing_file_and_one_that_is_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SourceError, match="cannot read"):
+    with pytest.raises(SourceError, match="missing: no such file"):
         read_prompts(tmp_path / "missing")
     monkeypatch.setattr("spectool.serving.prompts._MAX_BYTES", 10)
     (tmp_path / "large").write_text("x" * 11)
