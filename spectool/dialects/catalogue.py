@@ -8,13 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from pydantic import ValidationError
 
+from spectool.checkpoint.small_file import read_small
 from spectool.dialects.plugins import named_folders, packaged_folders
 from spectool.errors import SourceError, UsageError
 from spectool.formats.dialect import DialectFile, Match
 from spectool.resources import data_folder
+
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ def _with(known: dict[str, Dialect], *folders: Traversable) -> dict[str, Dialect
     for folder in folders:
         entries = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
         for entry in sorted(entries, key=lambda entry: entry.name):
-            dialect = parse_dialect(entry.name, entry.read_bytes())
+            dialect = parse_dialect(entry.name, _content(entry))
             if dialect.file.dialect in found:
                 raise SourceError(
                     f"{folder}: the dialect {dialect.file.dialect} exists already",
@@ -93,6 +97,11 @@ def _with(known: dict[str, Dialect], *folders: Traversable) -> dict[str, Dialect
                 )
             found[dialect.file.dialect] = dialect
     return found
+
+
+def _content(entry: Traversable) -> bytes:
+    """Return a file's bytes; of a folder on disk, which anybody may have filled, with care."""
+    return read_small(entry, _MOST_BYTES, what="no dialect file is") if isinstance(entry, Path) else entry.read_bytes()
 
 
 def parse_dialect(name: str, content: bytes) -> Dialect:
@@ -104,7 +113,7 @@ def parse_dialect(name: str, content: bytes) -> Dialect:
     """
     try:
         file = DialectFile.model_validate(tomllib.loads(content.decode()))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise SourceError(f"dialect file {name}: {error}") from None
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())

@@ -6,6 +6,7 @@ import re
 
 from spectool.dialects.view import View
 from spectool.formats.lookup import MISSING, lookup
+from spectool.formats.pattern import readable
 
 
 def matches(predicate: str, view: View) -> bool:
@@ -25,7 +26,7 @@ def matches(predicate: str, view: View) -> bool:
             return rest in view.side_files
         case _:
             pattern = re.compile(rest)
-            return any(pattern.search(name) for name in view.tensors)
+            return any(pattern.search(name) for name in view.tensors if readable(name))
 
 
 def as_text(value: object) -> str:

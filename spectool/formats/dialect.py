@@ -6,12 +6,12 @@ default, or a question to the user. Reading it is `spectool.dialects.read`; writ
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from spectool.drafter.model import Method
+from spectool.formats.pattern import check_pattern
 
 NamedDefault = Literal[
     "eagle3-default",  # aux layers (2, n/2, n-3) of a verifier with n layers, as input ids
@@ -31,16 +31,13 @@ KINDS = ("arch", "key", "tensor", "file")
 
 
 def check_predicates(*predicates: str) -> None:
-    """Raise ValueError for a predicate of an unknown kind or a pattern that does not compile."""
+    """Raise ValueError for a predicate of an unknown kind, or with a pattern that is none or may take for ever."""
     for predicate in predicates:
         kind, _, rest = predicate.partition(":")
         if kind not in KINDS or not rest:
             raise ValueError(f"unknown predicate {predicate!r}: use {', '.join(f'{name}:' for name in KINDS)}")
         if kind == "tensor":
-            try:
-                re.compile(rest)
-            except re.error as error:
-                raise ValueError(f"predicate {predicate!r}: {error}") from None
+            check_pattern(rest)
 
 
 class _Strict(BaseModel):
@@ -142,6 +139,7 @@ class TensorRule(_Strict):
     def _complete(self) -> TensorRule:
         if self.op == "rename" and not self.to:
             raise ValueError("rename needs `to`")
+        check_pattern(self.from_, self.to)
         if self.op == "drop" and not self.why:
             raise ValueError("drop needs `why`")
         if self.op == "reshape" and not self.to_shape:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spectool.formats.dialect import DialectFile, TensorRule
+from spectool.formats.pattern import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ def place(names: Iterable[str], dialect: DialectFile) -> Placements:
     unplaced: list[str] = []
     collisions: list[tuple[str, str, str]] = []
     for name in sorted(names):
-        found = next(((match, rule) for pattern, rule in rules if (match := pattern.fullmatch(name))), None)
+        tried = rules if readable(name) else []
+        found = next(((match, rule) for pattern, rule in tried if (match := pattern.fullmatch(name))), None)
         if found is None:
             unplaced.append(name)
             continue
