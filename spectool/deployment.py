@@ -39,6 +39,8 @@ def read_deployment(name: str) -> Deployment:
     (result,) = check_files([path], kind="deployment")
     if result.status == "unreadable":
         raise SourceError(result.why, hint=result.hint or None)
+    if result.status == "passed over":
+        raise UsageError(f"{name} is no deployment file: {result.why}")
     if result.findings:
         lines = [f"{name}:{item.line}: {item.message}" for item in result.findings]
         raise UsageError("\n".join(["not a deployment file:", *lines]), hint=result.findings[0].fix)
@@ -50,13 +52,21 @@ def vllm_words(table: Mapping[str, Any]) -> list[str]:
     """Write the table `vllm` as words of a command line, as vLLM reads its own `--config` file.
 
     true is the bare flag, false `--no-FLAG`, a list several values, a mapping JSON.
+
+    Raises:
+        UsageError: a list holds what would be read as a flag.
+
     """
     words: list[str] = []
     for key, value in table.items():
         if isinstance(value, bool):
             words.append(f"--{key}" if value else f"--no-{key}")
         elif isinstance(value, list):
+            if flag := next((item for item in value if isinstance(item, str) and item.startswith("--")), None):
+                raise UsageError(f"vllm.{key}: {flag!r} would be read as a flag of its own")
             words += [f"--{key}", *(item if isinstance(item, str) else json.dumps(item) for item in value)]
+        elif isinstance(value, str) and value.startswith("-"):
+            words.append(f"--{key}={value}")  # as a word of its own it would be a flag
         else:
             words += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
     return words

@@ -86,7 +86,7 @@ def wish_of(drafter: str, verifier: str | None, settings: list[str] | None, gpus
     table = {key: value for key, value in file.vllm.items() if not {key, f"no-{key}"} & given}
     words = vllm_words(table)
     if file.served_name is not None and not flags.has(extra, SERVED_NAME):
-        words += [SERVED_NAME, file.served_name]
+        words += vllm_words({SERVED_NAME.removeprefix("--"): file.served_name})
     return Wish(
         drafter=file.drafter,
         verifier=verifier or file.verifier,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from spectool.formats.control import acting
 
 # `--set` knows the same keys; a test holds the two lists together.
 SettingKey = Literal[
@@ -146,3 +148,11 @@ class Deployment(BaseModel):
     stop_seconds: int = Field(
         default=60, ge=5, le=3600, description="From SIGTERM to SIGKILL. Requests may finish in all but the last ten."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_what_is_seen(cls, content: Any) -> Any:
+        """Refuse what a reviewer would not see, in this file or in what is written from it."""
+        if places := list(acting(content)):
+            raise ValueError(f"{places[0]} holds a control character, or one that turns the direction of writing")
+        return content

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
-# Control characters, the marks that turn the direction of writing, and halves of surrogate pairs (a file name that is
-# no UTF-8 has them), which no stream can encode.
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+from spectool.formats.control import CONTROL
 
 
 def printable(text: str) -> str:

@@ -98,6 +98,26 @@ def test_the_three_spellings_say_the_same(tmp_path: Path, name: str) -> None:
     assert (found.drafter, found.vllm) == ("org/d", {"seed": 1})
 
 
+def test_a_value_never_becomes_a_flag() -> None:
+    assert vllm_words({"chat-template": "--trust-remote-code"}) == ["--chat-template=--trust-remote-code"]
+    assert vllm_words({"seed": -1, "a": ["-1", "x"]}) == ["--seed", "-1", "--a", "-1", "x"]
+    with pytest.raises(UsageError, match="flag of its own"):
+        vllm_words({"allowed-origins": ["x", "--trust-remote-code"]})
+
+
+def test_the_served_name_may_begin_with_a_dash(file: Path) -> None:
+    file.write_text("deployment_version: 1\ndrafter: org/d\nserved_name: --seed\n")
+    assert wish_of(str(file), None, None, None, []).extra == ["--served-model-name=--seed"]
+
+
+@pytest.mark.parametrize("text", ["a\\u001b[2J", "a\\u202eb", "a\\0b", "a\\rb", "\\ud800"])
+def test_what_a_reviewer_would_not_see_is_refused(text: str, file: Path) -> None:
+    file.write_text(f'deployment_version: 1\ndrafter: org/d\nenv: {{A: "x\\n\\ty", B: "{text}"}}\n')
+    done = spectool("serve", str(file), "--dry-run")
+    assert done.code == 2
+    assert "env.B holds a control character" in done.err or "\\ud800" in text
+
+
 def test_words_of_a_table() -> None:
     table = {"a": True, "b": False, "c": [1, "x y", 0.5], "d": {"e": None}, "f": "text", "g": 0.5, "h": 3}
     expected = [
