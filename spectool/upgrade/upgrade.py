@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from spectool import __version__
-from spectool.checkpoint.folder import CONFIG_NAME, open_checkpoint
+from spectool.checkpoint.folder import CONFIG_NAME, MAX_JSON_BYTES, open_checkpoint
 from spectool.checkpoint.json_text import parse_json
+from spectool.checkpoint.small_file import read_small_text
 from spectool.dialects.view import View
 from spectool.engine.facts import EngineFacts, engine_facts
 from spectool.errors import OutputError, RefusedError, SourceError
@@ -61,10 +62,7 @@ def plan_upgrade(
 
     """
     path = target / CONFIG_NAME if target.is_dir() else target
-    try:
-        before = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: cannot be read: {error}") from None
+    before = read_small_text(path, MAX_JSON_BYTES, what="no configuration is")
     facts, answers = engine_facts(engine), dict(settings or {})
     context = _context(path, before, answers, verifier, facts)
     repairs = tuple(repairs_for(context, answers))
@@ -88,9 +86,11 @@ def write_upgrade(upgrade: Upgrade) -> None:
         return
     record = upgrade.path.with_name(RECORD)
     try:
-        if upgrade.path.read_bytes().decode("utf-8") != upgrade.before:
+        if read_small_text(upgrade.path, MAX_JSON_BYTES) != upgrade.before:
             raise OutputError(f"{upgrade.path} changed meanwhile", hint="Run the upgrade again.")
-        _replace(record, json.dumps([*_recorded(record), entry(upgrade)], indent=2, ensure_ascii=False) + "\n")
+        entries, new = _recorded(record), entry(upgrade)
+        if entries[-1:] != [new]:  # it is there already where an earlier run was killed between the two files
+            _replace(record, json.dumps([*entries, new], indent=2, ensure_ascii=False) + "\n")
         _replace(upgrade.path, upgrade.after)
     except OSError as error:
         raise OutputError(f"{upgrade.path}: cannot be written: {error.strerror or error}") from None
@@ -113,8 +113,8 @@ def _recorded(path: Path) -> list[Any]:
     if not path.exists():
         return []
     try:
-        entries = parse_json(path.read_text(encoding="utf-8"), str(path))
-    except (SourceError, UnicodeDecodeError):
+        entries = parse_json(read_small_text(path, MAX_JSON_BYTES), str(path))
+    except SourceError:
         entries = None
     if not isinstance(entries, list):
         raise OutputError(f"{path} is no record of upgrades", hint="Move it away; it will not be overwritten.")
@@ -124,13 +124,17 @@ def _recorded(path: Path) -> list[Any]:
 def _replace(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.spectool-partial")
     mode = path.stat().st_mode & 0o777 if path.exists() else None
-    with partial.open("wb") as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    if mode is not None:
-        partial.chmod(mode)
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            partial.chmod(mode)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _context(path: Path, text: str, answers: Mapping[str, Any], verifier: str | None, facts: EngineFacts) -> Context:

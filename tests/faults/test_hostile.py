@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import spectool
 from mutations import PAIRS, VERIFIER
 from unharmed import hold
 
@@ -236,6 +238,39 @@ def pickled(drafter: Path) -> None:
     (drafter / "pytorch_model.bin").write_bytes(HEADERS["a pickle"])
 
 
+def device_for_weights(drafter: Path) -> None:
+    (drafter / "model.safetensors").unlink()
+    (drafter / "model.safetensors").symlink_to("/dev/zero")
+
+
+def device_for_a_config(drafter: Path) -> None:
+    (drafter / "config.json").unlink()
+    (drafter / "config.json").symlink_to("/dev/zero")
+
+
+def socket_for_a_config(drafter: Path) -> None:
+    (drafter / "config.json").unlink()
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(drafter / "config.json"))
+
+
+def loop_of_folders(drafter: Path) -> None:
+    (drafter / "config.json").unlink()
+    (drafter / "within").symlink_to(".")
+    (drafter / "model.safetensors").unlink()
+    (drafter / "model.safetensors").symlink_to("within/within/model.safetensors")
+
+
+def pickled_in_a_loop(drafter: Path) -> None:
+    (drafter / "model.safetensors").unlink()
+    (drafter / "pytorch_model.bin").symlink_to("pytorch_model.bin")
+
+
+def pipe_for_a_pickle(drafter: Path) -> None:
+    (drafter / "model.safetensors").unlink()
+    os.mkfifo(drafter / "pytorch_model.bin")
+
+
 def large_config(drafter: Path) -> None:
     with (drafter / "config.json").open("wb") as file:
         file.truncate(2**31)
@@ -251,6 +286,12 @@ FOLDERS = [
     no_config,
     pickled,
     large_config,
+    device_for_weights,
+    device_for_a_config,
+    socket_for_a_config,
+    loop_of_folders,
+    pickled_in_a_loop,
+    pipe_for_a_pickle,
 ]
 
 
@@ -260,6 +301,92 @@ def test_folder(harm: Callable[[Path], None], drafter: Path, monkeypatch: pytest
     out = drafter.parent / "out"
     for command in commands(drafter, out):
         hold("drafter folder", harm.__name__, command, sources=[], out=out, monkeypatch=monkeypatch)
+
+
+def drive(drafter: Path, name: str) -> None:
+    (drafter / f"{name}\n{ESCAPE.replace('/', '')}.txt").write_text("x")
+
+
+def names_that_act(drafter: Path) -> None:
+    """Side files whose names act on a terminal; they are carried along or passed over, never printed as they are."""
+    for name in ("LICENSE", "README", "notes"):
+        drive(drafter, name)
+    (drafter / b"NOTICE\xff".decode(errors="surrogateescape")).write_text("x")
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate", "convert"])
+def test_names_of_files(command: str, drafter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names_that_act(drafter)
+    moved = drafter.rename(drafter.with_name(f"a\n{ESCAPE.replace('/', '')}"))
+    out = moved.parent / "out"
+    words = [command, str(moved), *([str(out)] if command == "convert" else []), "--verifier", str(VERIFIER)]
+    words += ["--set", "verifier=x/y"] if command == "convert" else []
+    hold("names of files", command, words, sources=[moved], out=out, codes=(0, 1, 2), monkeypatch=monkeypatch)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _endless(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**33)
+
+
+SPECIAL: dict[str, Callable[[Path], None]] = {
+    "a pipe": os.mkfifo,
+    "a device": _device,
+    "a loop of links": _loop,
+    "a folder": Path.mkdir,
+    "8 GiB of nothing": _endless,
+}
+# Which file it stands for, and what reads it.
+READERS: dict[str, list[str]] = {
+    "drafter/spectool-upgrades.json": ["schema", "upgrade", "drafter", "--write"],
+    "verifier/config.json": ["validate", "drafter", "--verifier", "verifier"],
+    "verifier/tokenizer.json": ["validate", "drafter", "--verifier", "verifier"],
+    "drafter/provenance.json": ["convert", "--verify", "drafter"],
+    "drafter/config.json": ["schema", "upgrade", "drafter"],
+    "config.json": ["schema", "check", "config.json"],
+    "serve.yaml": ["serve", "serve.yaml", "--dry-run"],
+    "spectool.toml": ["validate", "drafter", "--verifier", "verifier", "--config", "spectool.toml"],
+    "gpus.toml": [
+        "serve",
+        "drafter",
+        "--verifier",
+        "verifier",
+        "--gpu-file",
+        "gpus.toml",
+        "--gpus",
+        "x:1",
+        "--dry-run",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", READERS)
+def test_no_file_is_waited_for(name: str, kind: str, drafter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever stands in a file's place is looked at before it is read: nothing hangs, no memory fills."""
+    monkeypatch.chdir(drafter.parent)
+    shutil.copytree(VERIFIER, "verifier")
+    if name.startswith("drafter/"):
+        assert spectool("convert", "drafter", "made", "--verifier", "verifier", "--set", "verifier=x/y").code == 0
+        shutil.rmtree("drafter")
+        Path("made").rename("drafter")
+        config = json.loads(Path("drafter/config.json").read_text())
+        Path("drafter/config.json").write_text(json.dumps({**config, "model_type": "qwen3"}))
+        Path("drafter/provenance.json").unlink()
+    if name.endswith("tokenizer.json"):
+        Path("drafter/tokenizer.json").write_text("{}")
+    Path(name).unlink(missing_ok=True)
+    SPECIAL[kind](Path(name))
+    codes = (0, 1, 2) if name.endswith("tokenizer.json") else (1, 2)
+    hold(name, kind, READERS[name], sources=[], codes=codes, monkeypatch=monkeypatch)
 
 
 SERVE = {"deployment_version": 1, "drafter": "dflash-zlab", "verifier": "verifier", "gpus": "a100-80gb:1"}
@@ -283,6 +410,9 @@ DEPLOYMENTS: dict[str, bytes] = {
 }
 
 
+ONLY_YAML = {"a YAML object", "YAML that grows", "YAML that holds itself"}
+
+
 @pytest.mark.parametrize("kind", DEPLOYMENTS)
 def test_deployment(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PAIRS)
@@ -290,6 +420,9 @@ def test_deployment(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     file.write_bytes(DEPLOYMENTS[kind])
     hold("deployment file", kind, ["serve", str(file), "--dry-run"], sources=[tmp_path], monkeypatch=monkeypatch)
     hold("deployment file", kind, ["schema", "check", str(file)], sources=[tmp_path], codes=(0, 1, 2))
+    if kind not in ONLY_YAML:
+        file = file.rename(tmp_path / "serve.json")
+        hold("serve.json", kind, ["serve", str(file), "--dry-run"], sources=[tmp_path], monkeypatch=monkeypatch)
 
 
 DIALECT = (PAIRS.parents[1] / "converters" / "dflash-zlab.toml").read_text(encoding="utf-8")

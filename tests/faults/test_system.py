@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import itertools
+import json
 import os
 import shutil
 import sys
@@ -16,7 +18,7 @@ from command_line import spectool
 from mutations import PAIRS, VERIFIER
 from unharmed import SURVIVED, Fault, hold
 
-from spectool.checkpoint import staging
+from spectool.checkpoint import copying, staging
 
 CALLS = ("open", "write", "pwrite", "copy_file_range", "fsync", "mkdir", "rename", "pread", "preadv", "stat")
 KINDS = {
@@ -84,6 +86,77 @@ def test_every_call_of_a_conversion_fails_once(kind: str, tmp_path: Path, monkey
         reached.add(injector.place)
         shutil.rmtree(out, ignore_errors=True)
     assert len(reached) > 15
+    SURVIVED.update(Fault(place, kind) for place in reached)
+
+
+MOMENTS = ["mkdir", "copy_file_range", "fsync", "rename"]
+
+
+@pytest.mark.parametrize("forced", [False, True], ids=["new", "forced"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_two_runs_into_one_folder(moment: str, forced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second run begins and ends while the first one is at a step: what is there afterwards is whole."""
+    source, out = tmp_path / "source", tmp_path / "outputs" / "out"
+    shutil.copytree(PAIRS / "dflash-zlab", source)
+    out.parent.mkdir()
+    command = ["convert", str(source), str(out), "--verifier", str(VERIFIER), "--set", "verifier=x/tiny-verifier"]
+    command += ["--force"] if forced else []
+    monkeypatch.setattr(copying, "BLOCK_BYTES", 1)  # so that even these few bytes are copied in the kernel
+    others: list[int] = []
+    real = getattr(os, moment)
+
+    def second(*arguments: Any, **options: Any) -> Any:
+        if not others:
+            others.append(-1)
+            others[0] = spectool(*command).code
+        return real(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, moment, second)
+        done = hold("convert", f"two runs, the second at {moment}", command, sources=[source], out=out, codes=(0, 2))
+    assert others == [0]
+    assert done.code == (0 if forced and moment != "rename" else 2)
+    assert spectool("convert", "--verify", str(out)).code == 0
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+
+
+STEPS = {os: ("fsync", "replace", "chmod"), io: ("open",)}
+
+
+@pytest.mark.parametrize("kind", CHOSEN)
+def test_every_call_of_an_upgrade_fails_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`schema upgrade --write` leaves the old file or the new one, and can be repeated."""
+    made = tmp_path / "made"
+    command = ["convert", str(PAIRS / "dflash-zlab"), str(made), "--verifier", str(VERIFIER), "--set", "verifier=x/y"]
+    assert spectool(*command).code == 0
+    config = json.loads((made / "config.json").read_text(encoding="utf-8"))
+    config["model_type"] = "qwen3"
+    (made / "provenance.json").unlink()
+    old = json.dumps(config, indent=2).encode()
+    (made / "config.json").write_bytes(old)
+    ends: set[bytes] = set()
+    reached: set[str] = set()
+    for number in itertools.count(1):
+        folder = tmp_path / f"run{number}"
+        shutil.copytree(made, folder)
+        injector = Injector(number, KINDS[kind])
+        command = ["schema", "upgrade", str(folder), "--write"]
+        with monkeypatch.context() as patch:
+            for module, names in STEPS.items():
+                for name in names:
+                    patch.setattr(module, name, injector.wrap(name, getattr(module, name)))
+            hold("schema upgrade", kind, command, sources=[], codes=(0, 1, 2))
+        ends.add((folder / "config.json").read_bytes())
+        assert not list(folder.glob(".*"))
+        assert spectool(*command).code == 0
+        assert json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type") != "qwen3"
+        assert len(json.loads((folder / "spectool-upgrades.json").read_text(encoding="utf-8"))) == 1
+        shutil.rmtree(folder)
+        if injector.place is None:
+            break
+        reached.add(injector.place)
+    assert len(ends) == 2
+    assert old in ends
     SURVIVED.update(Fault(place, kind) for place in reached)
 
 
