@@ -1,4 +1,4 @@
-"""Write `docs/cli.md` and `docs/configuration.md` from the commands and the configuration's model.
+"""Write `docs/cli.md`, `docs/configuration.md` and `docs/api.md` from commands, the configuration's model and the API.
 
 python -m spectool.report.cli_page [--check]
 """
@@ -19,7 +19,9 @@ _WIDTH = "100"
 
 def pages() -> dict[str, str]:
     """Return the generated pages by file name."""
-    return {"cli.md": _commands(), "configuration.md": _configuration()}
+    from spectool.report import api_page  # noqa: PLC0415 - beside `_commands`, which cannot be imported at the top
+
+    return {"cli.md": _commands(), "configuration.md": _configuration(), "api.md": api_page.text()}
 
 
 def _commands() -> str:
