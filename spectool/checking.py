@@ -21,6 +21,7 @@ from spectool.rules.registry import Finding, Hit, Scope, Unknown, applicable, fi
 
 # What only some verbs need is imported when they are called: `validate` has to be quick.
 if TYPE_CHECKING:
+    from spectool.catalogue.known import Published
     from spectool.weights.record import Weights
 from spectool.inspection import Inspection, gather, inspect
 
@@ -30,7 +31,8 @@ class Report:
     """What `validate` says: both readings side by side, and findings. `rows` is empty when nothing could be read.
 
     `folder` is the drafter's as it was given; `checked` are the codes of the rules that ran; `suppressed` are findings
-    that the caller's `Selection` ignores.
+    that the caller's `Selection` ignores. `published` is what the catalogue says of the drafter, None when it could not
+    be read; `commit` that of the repository it was read from.
     """
 
     folder: Path
@@ -45,6 +47,8 @@ class Report:
     assumptions: tuple[tuple[str, str, str], ...]
     checked: tuple[str, ...]
     suppressed: tuple[Suppressed, ...]
+    published: Published | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,8 @@ def validate(
         assumptions=tuple((item.field, item.value, item.why) for item in found.reading.assumptions),
         checked=tuple(item.code for item in applicable(context.method, scopes=scopes, codes=selection.codes)),
         suppressed=tuple(suppressed),
+        published=found.published,
+        commit=found.source.origin.commit if found.source.origin is not None else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectool.checkpoint.folder import Checkpoint
 from spectool.dialects.catalogue import Dialect, dialect_named
@@ -30,6 +30,8 @@ from spectool.loading import (
 from spectool.rules.context import Context
 
 # What only some verbs need is imported when they are called: `validate` has to be quick.
+if TYPE_CHECKING:
+    from spectool.catalogue.known import Published
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,19 @@ class Inspection:
     dialect: Dialect
     reading: Reading
     verifier: LoadedVerifier | None
+
+    @property
+    def published(self) -> Published:
+        """What the catalogue says of this drafter."""
+        from spectool.catalogue.known import published  # noqa: PLC0415 - a large table
+
+        origin, loaded = self.source.origin, self.verifier
+        return published(
+            self.reading.drafter,
+            repository=origin.repo if origin is not None else None,
+            commit=origin.commit if origin is not None else None,
+            verifiers=[name for name in (self.reading.verifier_name, loaded.name if loaded else None) if name],
+        )
 
 
 def inspect(

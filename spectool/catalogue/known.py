@@ -7,17 +7,20 @@ published about that.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from spectool.drafter.model import Drafter
 from spectool.formats.verifier import VerifierView
 from spectool.resources import package_data
 
 # A folder is recognised by these; at least the marked ones must have been seen of the published one.
-_FIELDS = ("aux_layers", "mask_token_id", "num_layers", "hidden_size", "intermediate_size", "vocab_size", "block_size")
+_FIELDS = (
+    *("aux_layers", "mask_token_id", "num_layers", "hidden_size", "intermediate_size", "vocab_size", "block_size"),
+    *("sliding_layers", "sliding_window"),
+)
 _NEEDED = {"aux_layers", "num_layers", "hidden_size"}
 
 
@@ -84,8 +87,14 @@ def _entry(row: dict[str, Any]) -> KnownDrafter:
 
 
 def for_verifier(name: str) -> list[KnownDrafter]:
-    """Return the drafters published for a verifier's Hub id (upper and lower case are the same to the Hub)."""
-    return [item for item in known_drafters() if item.verifier.lower() == name.lower()]
+    """Return the drafters published for a verifier: its Hub id, or its name without the organisation.
+
+    Upper and lower case are the same to the Hub.
+    """
+    wanted = name.lower()
+    return [
+        item for item in known_drafters() if wanted in {item.verifier.lower(), item.verifier.lower().rpartition("/")[2]}
+    ]
 
 
 def like_verifier(view: VerifierView) -> list[KnownDrafter]:
@@ -101,6 +110,7 @@ def like_verifier(view: VerifierView) -> list[KnownDrafter]:
 def recognise(drafter: Drafter) -> list[KnownDrafter]:
     """Return the known drafters a folder looks like: every field that was seen of them is the folder's."""
     size = drafter.dimensions
+    windows = [item.window for item in drafter.attention if item.window is not None]
     ours = {
         "aux_layers": tuple(sorted(drafter.aux_layers or ())),
         "mask_token_id": drafter.mask_token_id,
@@ -109,6 +119,8 @@ def recognise(drafter: Drafter) -> list[KnownDrafter]:
         "intermediate_size": size.intermediate_size,
         "vocab_size": size.vocab_size,
         "block_size": drafter.block_size,
+        "sliding_layers": len(windows),
+        "sliding_window": windows[0] if windows else None,
     }
     return [
         item
@@ -119,9 +131,50 @@ def recognise(drafter: Drafter) -> list[KnownDrafter]:
     ]
 
 
-def republished(found: Sequence[KnownDrafter], drafter: Drafter) -> list[KnownDrafter]:
-    """Return other revisions of the recognised repositories whose layers differ: the name alone is then no identity."""
-    names = {item.drafter for item in found}
+def republished(names: Collection[str], drafter: Drafter) -> list[KnownDrafter]:
+    """Return other revisions of these repositories whose layers differ: the name alone is then no identity."""
     ours = tuple(sorted(drafter.aux_layers or ()))
-    others = [item for item in known_drafters() if item.drafter in names and "aux_layers" in item.seen]
+    others = [item for item in known_drafters() if item.drafter.lower() in names and "aux_layers" in item.seen]
     return [item for item in others if item.seen["aux_layers"] != ours]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was published about a drafter.
+
+    `looks_like` are the entries it looks like, `others` those of the same repositories with other layers. Of a
+    repository of the Hub, `commit` says whether it is one that was seen: None where the catalogue names none, or the
+    drafter is a folder.
+    """
+
+    looks_like: tuple[KnownDrafter, ...] = ()
+    others: tuple[KnownDrafter, ...] = ()
+    commit: Literal["known", "another"] | None = None
+
+
+def published(
+    drafter: Drafter, *, repository: str | None = None, commit: str | None = None, verifiers: Collection[str] = ()
+) -> Published:
+    """Say what is known of a drafter.
+
+    Several published drafters may look alike; of those, the one whose repository this is counts, else those for its
+    verifier.
+
+    Args:
+        drafter: the trainer's reading.
+        repository: the Hub repository it was read from, at `commit`; None for a folder.
+        commit: see `repository`.
+        verifiers: names of its verifier, as the drafter or the user states them: Hub ids, or names of folders.
+
+    """
+    found, own = recognise(drafter), (repository or "").lower()
+    wanted = {name.rpartition("/")[2].lower() for name in verifiers}
+    here = [item for item in found if item.drafter.lower() == own]
+    beside = [item for item in found if item.verifier.rpartition("/")[2].lower() in wanted]
+    found = here or beside or found
+    names = {item.drafter.lower() for item in found} | ({own} if own else set())
+    seen = [item.revision for item in known_drafters() if item.drafter.lower() == own and item.revision]
+    state: Literal["known", "another"] | None = None
+    if seen and commit is not None:
+        state = "known" if any(commit.startswith(revision) for revision in seen) else "another"
+    return Published(tuple(found), tuple(republished(names, drafter)), state)

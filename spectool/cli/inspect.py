@@ -21,41 +21,43 @@ def command(
     For a verifier (a folder, or a Hub id org/name) the drafters known for it are listed.
     """
     from spectool import api
-    from spectool.catalogue.known import for_verifier, known_drafters, like_verifier, recognise, republished
+    from spectool.catalogue.known import for_verifier, known_drafters, like_verifier
     from spectool.cli.output import print_json, print_text, stdout
     from spectool.loading import hub_id, known_by_name_only, verifier_of
     from spectool.report.html.inspection import inspection_html, known_html
     from spectool.report.jsonable import inspection_json
-    from spectool.report.known import known_json, lines_about, print_known
+    from spectool.report.known import known_json, lines_about, print_known, published_json
     from spectool.report.plans import print_inspection
 
     name = hub_id(source)
     by_name_only = known_by_name_only(source)
     view = None if by_name_only else verifier_of(source)
-    known = for_verifier(name) if name is not None else []
+    # A folder that bears a verifier's name is a copy of it, until something says otherwise.
+    known = for_verifier(name or (view.name if view is not None else ""))
     if by_name_only and name is not None and not known:
         known = [item for item in known_drafters() if item.drafter.lower() == name.lower()]
-    if view is not None and not known:
+    by_size = view is not None and not known
+    if view is not None and by_size:
         known = like_verifier(view)
     if by_name_only or view is not None:
         match format:
             case PageFormat.json:
-                print_json({"name": source, "known": known_json(known)})
+                print_json({"name": source, "by_size": by_size, "known": known_json(known)})
             case PageFormat.html:
-                print_text(known_html(source, known))
+                print_text(known_html(source, known, by_size=by_size))
             case PageFormat.text:
-                print_known(source, known, stdout())
+                print_known(source, known, stdout(), by_size=by_size)
         return
     found = api.inspect(source, verifier=verifier, settings=parse_settings(settings), dialect=from_)
-    recognised = recognise(found.reading.drafter)
-    others = republished(recognised, found.reading.drafter)
+    about, origin = found.published, found.source.origin
+    lines = lines_about(about, commit=origin.commit if origin is not None else None)
     if format is PageFormat.html:
-        print_text(inspection_html(found, lines_about(recognised, others)))
+        print_text(inspection_html(found, lines))
         return
     if format is PageFormat.json:
-        print_json({**inspection_json(found), "known": known_json(recognised), "republished": known_json(others)})
+        print_json({**inspection_json(found), **published_json(about)})
         return
     console = stdout()
     print_inspection(found, console)
-    for line in lines_about(recognised, others):
+    for line in lines:
         console.print(line, markup=False)

@@ -62,6 +62,45 @@ class AssumptionRecord(Record):
     why: str = Field(description="The convention.")
 
 
+class FigureRecord(Record):
+    """Published acceptance lengths of one workload class."""
+
+    workload: str = Field(description="chat, code or math.")
+    speculative_tokens: int = Field(ge=1, description="K.")
+    low: float = Field(ge=1, description="The least tokens per round over the data sets, bonus token included.")
+    median: float = Field(ge=1, description="The median.")
+    high: float = Field(ge=1, description="The most.")
+    points: int = Field(ge=1, description="How many data sets.")
+    source: str = Field(description="Where they were published.")
+
+
+class KnownRecord(Record):
+    """A published drafter, as far as its files were seen."""
+
+    drafter: str = Field(description="Its Hub repository.")
+    verifier: str = Field(description="Its verifier's.")
+    method: MethodName
+    dialect: str = Field(description="Its layout.")
+    certainty: str = Field(description="`config seen`, `config partly seen` or `named only`.")
+    revision: str | None = Field(description="The commit that was seen, or its first digits.")
+    min_vllm: str | None = Field(description="The first vLLM release that has a class for it.")
+    speculative_tokens: int | None = Field(description="K as trained.")
+    verifier_layers: int | None = Field(description="The verifier's number of layers.")
+    seen: dict[str, Any] = Field(description="The fields of its config that were seen.")
+    acceptance: list[FigureRecord] = Field(description="What was published about it.")
+    sources: list[str] = Field(description="Where all this was read.")
+
+
+class PublishedRecord(Record):
+    """What was published about the drafter at hand."""
+
+    known: list[KnownRecord] = Field(description="The published drafters it looks like.")
+    republished: list[KnownRecord] = Field(description="Other revisions of their repositories, with other layers.")
+    commit: Literal["known", "another"] | None = Field(
+        description="Of a repository: whether its commit is one that was seen; null where none was, or of a folder."
+    )
+
+
 class ReportRecord(Record):
     """A validation report."""
 
@@ -76,3 +115,4 @@ class ReportRecord(Record):
     checked: list[str] = Field(description="Codes of the rules that ran.")
     unknown: list[UnknownRecord] = Field(description="What could not be checked.")
     assumptions: list[AssumptionRecord] = Field(description="What the source does not say.")
+    published: PublishedRecord | None = Field(description="What is known of it; null when nothing could be read.")

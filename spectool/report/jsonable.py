@@ -7,6 +7,7 @@ from typing import Any
 
 from spectool.api import ConversionPlan, Inspection, Report
 from spectool.drafter.compare import LABELS, show
+from spectool.report.known import published_json
 
 
 def report_json(report: Report) -> dict[str, Any]:
@@ -23,6 +24,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "checked": list(report.checked),
         "unknown": [asdict(unknown) for unknown in report.unknowns],
         "assumptions": [{"field": field, "value": value, "why": why} for field, value, why in report.assumptions],
+        "published": None if report.published is None else published_json(report.published),
     }
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from spectool.api import Report
 from spectool.drafter.model import TITLES
 from spectool.report.counts import is_clean, summary_text
+from spectool.report.known import lines_about
 from spectool.rules.registry import Finding
 
 # Always shown; of the other fields only those that differ, or that this drafter has.
@@ -26,6 +27,9 @@ def print_report(report: Report, console: Console, *, quiet: bool = False) -> No
     for finding in report.findings:
         console.print(finding_text(finding))
     if not quiet:
+        if report.published is not None:
+            for line in lines_about(report.published, commit=report.commit):
+                console.print(f"[dim]{_line(line)}[/]")
         for field, value, why in report.assumptions:
             console.print(f"[dim]assumed[/] {field} = {_line(value)}: {_line(why)}")
         for unknown in report.unknowns:

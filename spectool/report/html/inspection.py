@@ -10,6 +10,7 @@ from spectool.drafter.compare import LABELS, show
 from spectool.drafter.model import TITLES
 from spectool.report.html.element import Child, h
 from spectool.report.html.page import page, section, table
+from spectool.report.known import COLUMNS, heading
 from spectool.report.plans import LAYOUTS, size_text
 
 
@@ -18,12 +19,12 @@ def inspection_html(found: Inspection, published: Sequence[str] = ()) -> str:
     return page(found.view.name, "spectool inspect", _body(found, published))
 
 
-def known_html(title: str, known: Sequence[KnownDrafter]) -> str:
+def known_html(title: str, known: Sequence[KnownDrafter], *, by_size: bool = False) -> str:
     """Return the drafters known for a verifier as a document."""
-    columns = ("drafter", "method", "layout", "K", "vLLM", "published tokens per round", "certainty")
     rows = [
         (
             item.drafter,
+            item.verifier,
             TITLES[item.method],
             item.dialect,
             "" if item.speculative_tokens is None else str(item.speculative_tokens),
@@ -33,9 +34,9 @@ def known_html(title: str, known: Sequence[KnownDrafter]) -> str:
         )
         for item in known
     ]
-    count = f"{len(known)} known drafter{'s' if len(known) != 1 else ''}"
+    count = heading(known, by_size=by_size)
     note = "Layout and vLLM floor as read from quoted files and sources; validate decides."
-    body = [h("p", count), section("Known drafters", table(note, columns, rows)) if rows else None]
+    body = [h("p", count), section("Known drafters", table(note, COLUMNS, rows)) if rows else None]
     return page(title, "spectool inspect", body)
 
 

@@ -11,6 +11,7 @@ from spectool.report.counts import SEVERITIES, is_clean, summary_text
 from spectool.report.html.element import Child, h
 from spectool.report.html.findings import card, links
 from spectool.report.html.page import page, section, table
+from spectool.report.known import lines_about
 from spectool.rules.registry import rules
 
 
@@ -37,6 +38,9 @@ def _body(report: Report) -> Iterator[Child]:
             "Assumed",
             table("What the source does not say", ("field", "value", "why"), report.assumptions),
         )
+    lines = lines_about(report.published, commit=report.commit) if report.published is not None else []
+    if lines:
+        yield section("Published", h("ul", [h("li", line) for line in lines]))
     if report.suppressed:
         ignored = [(h("code", item.finding.code), item.finding.message, item.reason) for item in report.suppressed]
         yield section("Ignored", table("Findings that do not count", ("rule", "finding", "reason"), ignored))
