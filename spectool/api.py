@@ -51,13 +51,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the records of `verify` when somebody asks for them: their module builds many models."""
-    if name in {"Problem", "Verification"}:
-        from spectool.record import verify as module  # noqa: PLC0415 - as said above
+if not TYPE_CHECKING:  # for a type checker it would make every name there is
 
-        return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Import the records of `verify` when somebody asks for them: their module builds many models."""
+        if name in {"Problem", "Verification"}:
+            from spectool.record import verify as module  # noqa: PLC0415 - as said above
+
+            return getattr(module, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def plan_replay(record: str, source: str | None = None, verifier: str | None = None) -> ConversionPlan:
