@@ -46,6 +46,9 @@ def _range_lines(plan: SpeedPlan) -> list[str]:
         label = f"{row.requests} request{'s' if row.requests > 1 else ''} at a time, K {planned.k}"
         lines.append(f"{label:<29}  {span_of(planned):<10}  {row.pays_from:>11.2f}  {best_of(best, planned)}")
     lines.append("  * tokens per round at which it is as fast as the verifier alone")
+    for place, first in enumerate(plan.rows[0].others):
+        found = ", ".join(f"{span_of(row.others[place])} at {row.requests}" for row in plan.rows)
+        lines.append(f"  with K {first.k}: {found}")
     lines += [f"  basis: {line}" for line in plan.basis]
     return lines + [f"  {line}" for line in plan.advice]
 
@@ -63,6 +66,7 @@ def speed_record(plan: SpeedPlan) -> dict[str, Any]:
                 "planned": _range(row.planned),
                 "best": _range(row.best),
             }
+            | ({"smaller": [_range(other) for other in row.others]} if row.others else {})
             for row in plan.rows
         ],
         "advice": list(plan.advice),

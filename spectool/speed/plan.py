@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One load: the range at the planned K and at the best one, and the tokens per round from which the plan pays."""
+    """One load: the range at the planned K and at the best one, and the tokens per round from which the plan pays.
+
+    `others` are the ranges at some smaller K, the same ones in each row.
+    """
 
     requests: int
     pays_from: float
     planned: Range | None = None
     best: Range | None = None
+    others: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,9 @@ def _model_basis(case: Case) -> tuple[str, str]:
 
 def _row(case: Case, tokens: Tokens, load: int, k: int) -> Row:
     best = best_k(case, tokens, load, k)
-    return Row(load, case.pays_from(load, k), range_at(case, tokens, load, k), range_at(case, tokens, load, best))
+    others = tuple(range_at(case, tokens, load, other) for other in sorted({1, k // 2} - {0, k}))
+    planned = range_at(case, tokens, load, k)
+    return Row(load, case.pays_from(load, k), planned, range_at(case, tokens, load, best), others)
 
 
 def _verdict(rows: Sequence[Row]) -> list[str]:

@@ -37,7 +37,8 @@ def _body(parts: Sequence[Flag], plan: LaunchPlan | None, said: Sequence[str]) -
         yield h(
             "p",
             f"{plan.gpus}, {plan.engine}: {TITLES[plan.method]}, K {plan.k}, tensor parallel {plan.tensor_parallel}; "
-            f"model runner {plan.runner} ({plan.runner_reason})",
+            f"model runner {plan.runner} ({plan.runner_reason})"
+            + (f"; drafter's attention {plan.attention[0]} ({plan.attention[1]})" if plan.attention else ""),
         )
         if plan.unknown:
             yield h("p", f"{len(plan.unknown)} not known", class_="verdict warning", role="status")
@@ -95,10 +96,12 @@ def _speed(speed: SpeedPlan) -> Iterator[Child]:
             h("td", span_of(row.planned) if row.planned is not None else "not predicted", class_="number"),
             h("td", f"{row.pays_from:.2f}", class_="number"),
             "" if row.planned is None or row.best is None else best_of(row.best, row.planned),
+            *(h("td", span_of(other), class_="number") for other in row.others),
         )
         for row in speed.rows
     ]
-    columns = ("requests", "80 % range", "tokens per round it takes", "best K")
+    smaller = [f"with K {other.k}" for row in speed.rows[:1] for other in row.others]
+    columns = ("requests", "80 % range", "tokens per round it takes", "best K", *smaller)
     yield section(
         "Speed",
         h("p", f"Not predicted: {speed.unknown}") if speed.unknown is not None else None,

@@ -73,6 +73,9 @@ def test_the_table_has_a_line_a_load_with_break_even_and_basis() -> None:
     assert lines[3].startswith("15 requests at a time, K 7")
     assert lines[1].split()[-2:] == ["1.32", "same"]
     assert lines[-2:] == ["  basis: published", "  advice"]
+    one = range_at(_CASE, given(3.82, 7, ""), 1, 3)
+    assert f"  with K 3: {one.low:.2f}-{one.high:.2f} at 1, " in "\n".join(lines)
+    assert [found["k"] for found in speed_record(shown)["by_requests"][0]["smaller"]] == [1, 3]
     assert speed_record(shown)["by_requests"][0]["planned"]["k"] == 7
 
 
