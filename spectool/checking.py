@@ -112,7 +112,7 @@ def validate(
         coming = coming_launch(launch or (), gpus, choice)
         answers = with_launch(answers, coming)
     try:
-        found = found or inspect(drafter, verifier=verifier, settings=answers, dialect=dialect)
+        found = found or inspect(drafter, verifier=verifier, settings=answers, dialect=dialect, prove=weights)
     except RefusedError as error:
         return _not_read(drafter, verifier, facts, error)
     context = replace(gather(found, facts), choice=choice)

@@ -43,6 +43,8 @@ class Inspection:
     dialect: Dialect
     reading: Reading
     verifier: LoadedVerifier | None
+    record_fault: str | None = None
+    """Why what the folder's `provenance.json` settles does not count; None where it does, or settles nothing."""
 
     @property
     def published(self) -> Published:
@@ -59,9 +61,21 @@ class Inspection:
 
 
 def inspect(
-    source: str, *, verifier: str | None = None, settings: Mapping[str, Any] | None = None, dialect: str | None = None
+    source: str,
+    *,
+    verifier: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    dialect: str | None = None,
+    prove: bool = False,
 ) -> Inspection:
     """Read a drafter folder as its trainer means it, from its config and headers.
+
+    Args:
+        source: its folder or repository.
+        verifier: its verifier's.
+        settings: answers to what it does not say.
+        dialect: the layout to take it for.
+        prove: hold its weights, read whole, against its `provenance.json` before that settles anything.
 
     Raises:
         SourceError: the folder or a side file of its dialect cannot be read.
@@ -69,14 +83,15 @@ def inspect(
 
     """
     checkpoint, view = load_drafter(source)
+    recorded, fault = recorded_answers(checkpoint, prove=prove)
     loaded = load_verifier(verifier) if verifier else None
     checkpoint, view = narrowed(checkpoint, view, settings or {})
     chosen = dialect_named(dialect) if dialect else _detected(checkpoint, view)
     fetch = partial(fetch_side_file, checkpoint)
     checkpoint, view = with_side_files(checkpoint, view, chosen.file.side, fetch)
-    answers = {**recorded_answers(checkpoint), **(settings or {})}
+    answers = {**recorded, **(settings or {})}
     reading = read_drafter(view, chosen, verifier=loaded.view if loaded else None, settings=answers)
-    return Inspection(checkpoint, view, chosen, reading, loaded)
+    return Inspection(checkpoint, view, chosen, reading, loaded, fault)
 
 
 def _detected(checkpoint: Checkpoint, view: View) -> Dialect:
@@ -110,6 +125,7 @@ def gather(found: Inspection, facts: EngineFacts, *, engine: bool = True) -> Con
         verifier=view,
         verifier_tensors=loaded.tensors if loaded else None,
         tokens=tokens,
+        record_fault=found.record_fault,
         same_tokenizer=lambda: tokenizers_agree(found.source.root, loaded.root if loaded else None),
     )
 

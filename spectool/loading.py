@@ -5,7 +5,6 @@ A folder of that name wins, as in transformers. The Hub's modules are imported o
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,12 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spectool.checkpoint import partial
-from spectool.checkpoint.folder import MAX_JSON_BYTES, Checkpoint, open_checkpoint
+from spectool.checkpoint.folder import Checkpoint, open_checkpoint
 from spectool.checkpoint.header import TensorInfo
 from spectool.checkpoint.origin import Origin
 from spectool.checkpoint.small_file import read_small
 from spectool.dialects.detect import candidates
-from spectool.dialects.sources import SETTINGS
 from spectool.dialects.view import View
 from spectool.errors import RefusedError, SourceError
 from spectool.formats.verifier import VerifierView, verifier_view
@@ -253,23 +251,13 @@ def _vocabulary(tokenizer: Any) -> Any:
     return model.get("vocab"), {item.get("content"): item.get("id") for item in added if isinstance(item, dict)}
 
 
-def recorded_answers(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what a conversion's record settles about its own output.
+def recorded_answers(checkpoint: Checkpoint, *, prove: bool = False) -> tuple[dict[str, Any], str | None]:
+    """Return what a conversion's record settles about its own output, and why it counts for nothing, if so.
 
-    Only while the record fits the folder: another `config.json` than the one recorded makes the record void.
+    Only while the record fits the folder (`spectool.record.settled`); `prove` reads the weights whole for that.
     """
-    path = checkpoint.root / RECORD
-    if not path.is_file():
-        return {}
-    from pydantic import ValidationError  # noqa: PLC0415 - imported where needed: start-up stays quick
+    if not (checkpoint.root / RECORD).is_file():
+        return {}, None
+    from spectool.record.settled import settled_by_record  # noqa: PLC0415 - it builds many models
 
-    from spectool.formats.provenance import Provenance  # noqa: PLC0415 - imported where needed: start-up stays quick
-
-    try:
-        record = Provenance.model_validate_json(read_small(path, MAX_JSON_BYTES))
-    except (SourceError, ValidationError):
-        return {}
-    digests = {item.name: item.sha256 for item in record.files}
-    if digests.get("config.json") != hashlib.sha256(checkpoint.config_text.encode()).hexdigest():
-        return {}
-    return {key: value for key, value in record.settled.items() if key in SETTINGS}
+    return settled_by_record(checkpoint, prove=prove)

@@ -189,7 +189,7 @@ def _repair(
             f"{drafter} is a repository, which is not repaired in place",
             hint=f"First: hf download {checkpoint.origin.repo}",
         )
-    settled = {**recorded_answers(checkpoint), **answers}
+    settled = {**recorded_answers(checkpoint)[0], **answers}
     upgrade = plan_upgrade(checkpoint.root, settings=settled, verifier=verifier, engine=engine)
     write_upgrade(upgrade)
     talk = stderr()

@@ -113,6 +113,22 @@ def meaning_unsettled(context: Context) -> Iterator[Hit | Abstain]:
 
 
 @rule(
+    "CFG007",
+    "record-does-not-fit",
+    severity="note",
+    summary="provenance.json does not belong to this folder as it is, so it settles nothing.",
+    why="It says what no key of the format can. Config, weights and record must be those that were written together; "
+    "with --weights their bytes are compared as well.",
+    fix="Convert the source again, or give what was settled with --set.",
+    references=("docs/adr/0013-records-prove-replays-convince.md",),
+)
+def record_does_not_fit(context: Context) -> Iterator[Hit]:
+    """Fires where the record would have settled something, or cannot be read."""
+    if context.record_fault is not None:
+        yield Hit(context.record_fault)
+
+
+@rule(
     "ENG001",
     "method-not-in-release",
     scope="engine",

@@ -37,7 +37,7 @@ class Context:
     `verifier` is None when none was given, or only its Hub id is known; `tokens` is K as it will be served; `weights`
     is what the tensors hold, where they were read; `choice` is how the release was asked for, where somebody asked;
     `launch` are the flags of the coming launch, which rules of the scope `launch` look at; `launched_plan` asks the
-    planner for its verdict, where GPUs are named.
+    planner for its verdict, where GPUs are named; `record_fault` is why the folder's record settles nothing.
     """
 
     view: View
@@ -52,6 +52,7 @@ class Context:
     choice: Choice | None = None
     launch: Launch | None = None
     launched_plan: Callable[[], PlanVerdict] | None = None
+    record_fault: str | None = None
 
     @property
     def method(self) -> Method:

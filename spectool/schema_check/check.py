@@ -58,7 +58,8 @@ def _recorded(path: Path, document: Document) -> dict[str, Any]:
     """Return what a conversion's record beside the config settles, as `validate` takes it."""
     if path.name != "config.json" or not (path.parent / FILE).is_file():
         return {}
-    return recorded_answers(Checkpoint(path.parent, dict(document.content), document.text, {}, (), 0, ()))
+    answers, _ = recorded_answers(Checkpoint(path.parent, dict(document.content), document.text, {}, (), 0, ()))
+    return answers
 
 
 def _located(path: Path, document: Document, remarks: Iterable[Remark]) -> Iterator[Located]:

@@ -168,6 +168,7 @@ BOUNDARIES = [
 ELSEWHERE = {
     "CAC001": "tests/unit/rules/test_launch_rules.py::test_drafter_layers_in_several_caches",
     "SLT005": "tests/unit/rules/test_launch_rules.py::test_more_tokens_than_the_file_was_trained_for",
+    "CFG007": "tests/unit/record/test_settled.py::test_what_does_not_belong_together_settles_nothing",
     "CFG001": "tests/cli/test_validate.py::test_an_unknown_layout_is_a_finding",
     "MSK005": "tests/unit/rules/test_boundaries.py::test_a_mask_embedding_that_is_not_read",
     "HED004": "tests/unit/rules/test_boundaries.py::test_differences_no_config_makes",
