@@ -78,6 +78,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "serve": spectool(
             "serve", str(PAIRS / "dflash-zlab"), *verifier, "--gpus", "a100-80gb:1", "--dry-run", *html
         ).out,
+        "serve-speed": spectool(
+            "serve", str(PAIRS / "dspark-deepspec"), *verifier, "--gpus=h100-80gb:1", "--expect=2.5", "--dry-run", *html
+        ).out,
         "probe": probed(Snapshot(400, 2800, 480, (240, 130, 60, 30, 12, 6, 2)), 7),
         "probe-nothing": probed(None, 0),
     }
