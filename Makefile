@@ -37,7 +37,7 @@ conformance: dev  ## hold spectool's predictions against vLLM over hundreds of m
 
 floors: python  ## run the tests that need no engine with the oldest release of each dependency
 	@oldest=$$($(PYTHON) tests/support/environments.py floors) && \
-		$$oldest -m pytest tests/unit tests/cli tests/property -p no:cacheprovider $(PYTEST_ARGS)
+		$$oldest -m pytest tests/unit tests/cli tests/property -p no:cacheprovider -W "ignore:'click:DeprecationWarning" $(PYTEST_ARGS)
 
 faults: dev  ## let every call to the system fail in every way, and feed spectool hostile files
 	SPECTOOL_FAULTS=all $(VENV) -m pytest tests/faults tests/unit/hub/test_faults.py tests/unit/serving/test_remote.py

@@ -27,7 +27,7 @@ def offline() -> bool:
     """Whether `HF_HUB_OFFLINE` forbids the network."""
     from huggingface_hub import constants  # noqa: PLC0415 - imported where needed: start-up stays quick
 
-    return constants.is_offline_mode()
+    return bool(constants.HF_HUB_OFFLINE)  # 1.0 has no is_offline_mode yet
 
 
 def folder_of(repo: str) -> Path:
