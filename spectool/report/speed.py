@@ -101,6 +101,8 @@ def span_of(found: Range) -> str:
 
 def best_of(best: Range, planned: Range) -> str:
     """Return the best K with its range, or that it is the planned one."""
+    if best.k == 0:
+        return "0: without it"
     return "same" if best.k == planned.k else f"{best.k} ({span_of(best)})"
 
 

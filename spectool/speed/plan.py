@@ -185,7 +185,7 @@ def _beyond(case: Case, most: int | None) -> list[str]:
 
 
 def _about_k(subject: Subject, steps: Schedule, version: str, own: Own) -> list[str]:
-    if all(k == subject.k for _, _, k in steps):
+    if {k for _, _, k in steps} in ({subject.k}, {0}):  # of 0 everywhere, the verdict speaks
         return []
     why = why_no_schedule(subject.drafter.method, version, own.data_parallel or 1)
     shown = ", ".join(f"{k} from {first} request{'s' if first > 1 else ''}" for first, _, k in steps)

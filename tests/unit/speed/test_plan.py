@@ -2,10 +2,13 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from evaluation.points import draft_named, target_named
 
+from spectool.planning.own import own_flags
 from spectool.report.speed import speed_lines, speed_record
 from spectool.speed import plan as plan_module
 from spectool.speed.evidence import evidence
@@ -55,6 +58,14 @@ def _rows(tokens: float) -> list[Row]:
 
 def test_a_drafter_that_will_not_pay_is_told_so() -> None:
     assert plan_module._verdict(_rows(1.0)) == ["this drafter will not pay here: serve the verifier without it"]
+
+
+def test_a_drafter_that_never_pays_has_no_k_to_choose() -> None:
+    rows = _rows(1.0)
+    assert "0: without it" in speed_lines(SpeedPlan(("published",), tuple(rows)))[1]
+    subject: Any = SimpleNamespace(k=7, drafter=SimpleNamespace(method="dflash"))
+    assert plan_module._about_k(subject, ((1, 4096, 0),), "0.33.0", own_flags(())) == []
+    assert "3 from 9 requests" in plan_module._about_k(subject, ((1, 8, 7), (9, 64, 3)), "0.33.0", own_flags(()))[0]
 
 
 def test_one_that_pays_at_low_load_only_is_told_from_where_on() -> None:
