@@ -76,7 +76,7 @@ def hold(
     assert SECRET not in told
     assert not ACTING.search(told), ACTING.search(told)
     if done.code == 2:
-        assert done.err.startswith(("error", "note", "configuration")) or "error" in done.err, told
+        assert done.err.startswith(("error", "note", "configuration")) or "error" in done.err.lower(), told
     for folder, state in before.items():
         assert digest(folder) == state, f"{folder} was changed"
     if out is not None and done.code != 0:
