@@ -76,7 +76,7 @@ def plan_conversion(
         raise UsageError(f"no output format named {to!r}", hint=f"--to takes {', '.join(FORMATS)}.")
     facts = engine_facts(engine)
     answers = dict(settings or {})
-    found = inspect(source, verifier=verifier, settings=answers, dialect=dialect)
+    found = inspect(source, verifier=verifier, settings=answers, dialect=dialect, need_side_files=True)
     refuse_variants(found, to)
     found.reading.require_answers()
     findings, unknowns = run_rules(gather(found, facts, engine=False), scopes=("trained",))

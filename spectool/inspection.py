@@ -67,6 +67,7 @@ def inspect(
     settings: Mapping[str, Any] | None = None,
     dialect: str | None = None,
     prove: bool = False,
+    need_side_files: bool = False,
 ) -> Inspection:
     """Read a drafter folder as its trainer means it, from its config and headers.
 
@@ -76,6 +77,8 @@ def inspect(
         settings: answers to what it does not say.
         dialect: the layout to take it for.
         prove: hold its weights, read whole, against its `provenance.json` before that settles anything.
+        need_side_files: a part of the drafter in PyTorch's own format is an error where there is no torch; it stays
+            unread otherwise, which rules name.
 
     Raises:
         SourceError: the folder or a side file of its dialect cannot be read.
@@ -88,7 +91,7 @@ def inspect(
     checkpoint, view = narrowed(checkpoint, view, settings or {})
     chosen = dialect_named(dialect) if dialect else _detected(checkpoint, view)
     fetch = partial(fetch_side_file, checkpoint)
-    checkpoint, view = with_side_files(checkpoint, view, chosen.file.side, fetch)
+    checkpoint, view = with_side_files(checkpoint, view, chosen.file.side, fetch, need=need_side_files)
     answers = {**recorded, **(settings or {})}
     reading = read_drafter(view, chosen, verifier=loaded.view if loaded else None, settings=answers)
     return Inspection(checkpoint, view, chosen, reading, loaded, fault)

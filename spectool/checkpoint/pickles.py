@@ -42,6 +42,10 @@ _DTYPES = {
 _LOCAL_HEADER = struct.Struct("<26xHH")  # of a zip record: lengths of its name and its extra field end it
 
 
+class TorchMissingError(SourceError):
+    """torch is not installed beside spectool."""
+
+
 def read_pickled_tensors(file: Path) -> dict[str, TensorInfo]:
     """Return the tensors of a state dict by name; no tensor is read.
 
@@ -194,7 +198,7 @@ def _torch(file: Path) -> Any:
     try:
         import torch  # noqa: PLC0415 - seconds, and only for such a file
     except ImportError:
-        raise SourceError(
+        raise TorchMissingError(
             f"{file}: reading this format needs torch, which is not installed beside spectool",
             hint="pip install 'spectool[torch]' (or any torch >= 2.6), or convert the file to safetensors.",
         ) from None

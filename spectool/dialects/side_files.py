@@ -20,7 +20,7 @@ VALUES = "side_files"  # the key under which a side file's numbers and texts can
 
 
 def with_side_files(
-    checkpoint: Checkpoint, view: View, side: Sequence[SideFile], fetch: Callable[[str], None]
+    checkpoint: Checkpoint, view: View, side: Sequence[SideFile], fetch: Callable[[str], None], *, need: bool = True
 ) -> tuple[Checkpoint, View]:
     """Return folder and view with what the side files hold; a file that is not there adds nothing.
 
@@ -29,6 +29,8 @@ def with_side_files(
         view: the folder as readings see it.
         side: what the dialect looks for.
         fetch: called with the name of a file beside the weights before it is read: a repository's is brought here.
+        need: whether a file that torch alone reads is an error where there is no torch; otherwise it stays unread, and
+            `unread` names it.
 
     Raises:
         SourceError: a file cannot be read (`spectool.checkpoint.pickles`).
@@ -44,9 +46,14 @@ def with_side_files(
         path = _find(checkpoint.root, item)
         if path is None:
             continue
-        from spectool.checkpoint.pickles import read_pickle  # noqa: PLC0415 - it imports torch
+        from spectool.checkpoint.pickles import TorchMissingError, read_pickle  # noqa: PLC0415 - it imports torch
 
-        content = read_pickle(path)
+        try:
+            content = read_pickle(path)
+        except TorchMissingError:
+            if need:
+                raise
+            continue
         entries = content.items() if isinstance(content, dict) else [("", content)]
         values[path.stem] = {}
         for key, value in entries:
@@ -55,11 +62,17 @@ def with_side_files(
                 tensors[name] = replace(value, name=name)
             elif isinstance(key, str) and isinstance(value, str | int | float | bool):
                 values[path.stem][key] = value
-    if not tensors and not values:
+    if not values:
         return checkpoint, view
     joined = replace(checkpoint, tensors={**checkpoint.tensors, **tensors})
     config = {**view.config, VALUES: values}
     return joined, replace(view, tensors=joined.tensors, config=config, read=joined.read)
+
+
+def unread(view: View, side: Sequence[SideFile]) -> list[str]:
+    """Return the names of side files that are there and were not read."""
+    known = view.config.get(VALUES) or {}
+    return [item.file for item in side if item.file in view.side_files and item.file.partition(".")[0] not in known]
 
 
 def _find(root: Path, item: SideFile) -> Path | None:

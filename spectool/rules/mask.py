@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.dialects.side_files import unread
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, engine_refuses
-from spectool.rules.registry import Hit, rule
+from spectool.rules.registry import Abstain, Hit, rule
 
 _TOKEN = "vLLM 0.33 v1/worker/gpu/spec_decode/utils.py get_parallel_drafting_token_id"  # noqa: S105 - no password
 
@@ -70,8 +71,10 @@ def hidden_missing(context: Context) -> Iterator[Hit]:
     fix="Serve the folder natively as DFlash (vLLM >= 0.25).",
     references=("vLLM 0.33 model_executor/models/qwen3_dflash.py mask_embedding",),
 )
-def embedding_file(context: Context) -> Iterator[Hit]:
-    """Fires for DSpark only: vLLM's other classes read the file, or have none."""
+def embedding_file(context: Context) -> Iterator[Hit | Abstain]:
+    """Fires for DSpark only: vLLM's other classes read the file, or have none. What is in it needs torch."""
+    for name in unread(context.view, context.reading.dialect.file.side):
+        yield Abstain(f"what is in {name}, which torch alone reads (pip install 'spectool[torch]')")
     if context.method == "dspark" and "mask_embedding.pt" in context.view.side_files:
         yield Hit(f"{context.facts.title} does not read mask_embedding.pt for DSpark")
 

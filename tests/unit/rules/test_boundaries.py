@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from boundaries import BOUNDARIES, ELSEWHERE, Boundary
 from launch_faults import LAUNCHES
-from mutations import NATIVE, PAIRS, VERIFIER, folder, nothing
+from mutations import NATIVE, PAIRS, VERIFIER, folder, nothing, put
 
 from spectool import api
+from spectool.checkpoint import pickles
+from spectool.checkpoint.pickles import TorchMissingError
 from spectool.drafter.model import Markov
 from spectool.engine.choice import choose
 from spectool.engine.facts import engine_facts
@@ -80,6 +84,26 @@ def test_a_mask_embedding_that_is_not_read(there: bool, tmp_path: Path) -> None:
         (drafter / "mask_embedding.pt").write_bytes(b"")
     found = {item.code for item in api.validate(str(drafter), verifier=str(VERIFIER)).findings}
     assert ("MSK005" in found) is there
+
+
+def test_a_part_that_torch_alone_reads_is_not_checked_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(file: Path) -> Any:
+        raise TorchMissingError(f"{file}: reading this format needs torch")
+
+    monkeypatch.setattr(pickles, "_torch", missing)
+    drafter = folder(PAIRS / "dflash-zlab", tmp_path / "drafter", put("dflash_config.block_size", 8))
+    with zipfile.ZipFile(drafter / "mask_embedding.pt", "w") as archive:
+        archive.writestr("mask_embedding/data.pkl", b"")
+    report = api.validate(str(drafter), verifier=str(VERIFIER))
+    assert report.dialect == "MiMo DFlash"
+    assert report.findings == ()
+    assert [item.code for item in report.unknowns] == ["MSK005"]
+    assert "mask_embedding.pt" in report.unknowns[0].missing
+    # A conversion has to place what is in it.
+    with pytest.raises(TorchMissingError):
+        api.plan_conversion(str(drafter), verifier=str(VERIFIER))
 
 
 @pytest.mark.parametrize("code", ["LAY004", "HED004"])
