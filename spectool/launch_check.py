@@ -67,6 +67,7 @@ def _planned(
             k=launch.tokens,
             engine=version,
             found=found,
+            speculative=launch.speculative,
         )
     except RefusedError as error:
         return PlanVerdict(refused=error.message, hint=error.hint)

@@ -48,6 +48,7 @@ def plan_for(
     expected: tuple[float, str] | None = None,
     profile: Profile | None = None,
     found: Inspection | None = None,
+    speculative: Mapping[str, Any] | None = None,
 ) -> LaunchPlan:
     """Plan a launch.
 
@@ -64,6 +65,7 @@ def plan_for(
         expected: tokens per round and where they come from, for the range; they win over measured and published ones.
         profile: what was measured, for the range and beside it.
         found: the drafter and this verifier, where they were read with these settings already.
+        speculative: the user's own keys of the speculative configuration.
 
     Raises:
         SourceError: a folder cannot be read, or nothing is known of the verifier.
@@ -78,7 +80,7 @@ def plan_for(
     facts = release_for(engine)
     tokens = k or found.reading.drafter.speculative_tokens or 0
     subject = _subject(found, verifier, tokens, facts)
-    own = own_flags(extra, file_keys)
+    own = own_flags(extra, file_keys, speculative)
     plan = plan_launch(subject, chosen, own, facts)
     names = (found.view.name, drafter.partition("@")[0])
     speed = speed_plan(

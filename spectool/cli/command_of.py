@@ -225,6 +225,7 @@ def plan_for_gpus(
         expected=(expected.length, expected.source) if expected is not None else None,
         profile=profile,
         found=_read_already(pair),
+        speculative=own,
     )
 
 

@@ -14,7 +14,7 @@ from spectool.planning.kv_layers import BLOCK, CacheSettings, all_layers
 from spectool.planning.memory import CASES, GIB, Case, Memory, memory_lines, overhead
 from spectool.planning.models import Model, UnknownError
 from spectool.planning.own import Own
-from spectool.planning.parallel import candidates
+from spectool.planning.parallel import SPLIT, Experts, candidates
 from spectool.planning.weights import Tensor, Weights, rank_weights, verifier_weights
 
 _ROUND = 1024
@@ -39,18 +39,21 @@ class Subject:
     total: int | None = None
     total_source: str = ""
     other_names: tuple[str, ...] = ()
-    _verifier: dict[int, Weights] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _verifier: dict[tuple[int, Experts], Weights] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def verifier(self, ranks: int) -> Weights:
+    def verifier(self, ranks: int, experts: Experts = SPLIT) -> Weights:
         """Return the verifier's weights on one of so many ranks.
 
         Raises:
             UnknownError: they are not known.
 
         """
-        if ranks not in self._verifier:
-            self._verifier[ranks] = verifier_weights(self.model, self.tensors, ranks, self.total, self.total_source)
-        return self._verifier[ranks]
+        key = ranks, experts
+        if key not in self._verifier:
+            self._verifier[key] = verifier_weights(
+                self.model, self.tensors, ranks, self.total, self.total_source, experts
+            )
+        return self._verifier[key]
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class Sizing:
     budget: Budget
     own: Own
     utilization: float
+
+    @property
+    def experts(self) -> Experts:
+        """How the verifier's experts are spread."""
+        return spread(self.subject.model, self.own)
 
     @property
     def in_flight(self) -> int:
@@ -76,7 +84,7 @@ class Sizing:
 
         """
         subject = self.subject
-        verifier = subject.verifier(ranks)
+        verifier = subject.verifier(ranks, self.experts)
         drafter = rank_weights(subject.drafter_tensors, ranks, subject.drafter.dimensions.num_kv_heads, "headers")
         lines = memory_lines(verifier, drafter, subject.drafter, self.budget, subject.k, ranks)
         return Memory(self.gpu.memory, self.utilization, lines, overhead(ranks), self.own.kv_bytes)
@@ -92,6 +100,7 @@ class Sizing:
             tensor_parallel=ranks,
             block=self.own.block or BLOCK,
             dtype=self.own.kv_dtype or "auto",
+            draft_dtype=self.own.draft_kv_dtype,
             speculative_tokens=self.subject.k,
             prefix_caching=self.own.prefix_caching,
         )
@@ -108,6 +117,11 @@ class Sizing:
         if self.own.uncounted:
             raise UnknownError(f"{', '.join(self.own.uncounted)}: how much that changes is not known to spectool")
         return Fit(self.memory(ranks), tuple(self.layers(ranks)), self.in_flight)
+
+
+def spread(model: Model, own: Own) -> Experts:
+    """Return how the user's flags spread a verifier's experts."""
+    return Experts(own.data_parallel or 1, model.experts if own.expert_parallel else 0)
 
 
 @dataclass(frozen=True)
@@ -166,7 +180,7 @@ def remedies(sizing: Sizing, ranks: int, length: int) -> str:
     higher = fit.memory.utilization_for(fit.capacity("low", length).needed, "low")
     if fit.memory.utilization < higher <= _HIGHEST_UTILIZATION:
         found.append(f"--gpu-memory-utilization {higher:.2f}, if nothing else uses the GPU")
-    for more in candidates(_MOST_GPUS, sizing.subject.model, sizing.subject.drafter):
+    for more in candidates(_MOST_GPUS, sizing.subject.model, sizing.subject.drafter, sizing.experts):
         if more > ranks and sizing.at(more).fits("high", length):
             found.append(f"--gpus {sizing.gpu.name}:{more}")
             break

@@ -27,12 +27,14 @@ _WEIGHT_BYTES = 2  # vLLM runs float32 checkpoints in 16 bits too (--dtype auto)
 class CacheSettings:
     """What decides the caches besides the models.
 
-    `dtype` is `--kv-cache-dtype`; `prefix_caching` whether it is on, which is vLLM's default.
+    `dtype` is `--kv-cache-dtype`, `draft_dtype` the drafter's own where it has one; `prefix_caching` whether that is
+    on, which is vLLM's default.
     """
 
     tensor_parallel: int = 1
     block: int = BLOCK
     dtype: str = "auto"
+    draft_dtype: str | None = None
     speculative_tokens: int = 0
     prefix_caching: bool = True
 
@@ -65,8 +67,12 @@ def verifier_layers(model: Model, settings: CacheSettings) -> list[CacheLayer]:
 
 
 def drafter_layers(drafter: Drafter, settings: CacheSettings) -> list[CacheLayer]:
-    """Return the caches of the drafter's layers, in order. They have the verifier's dtype and block."""
+    """Return the caches of the drafter's layers, in order.
+
+    They have the verifier's block, and its dtype where they have none of their own.
+    """
     sizes = drafter.dimensions
+    settings = replace(settings, dtype=settings.draft_dtype or settings.dtype)
     return [
         _attention(settings, sizes.num_kv_heads, sizes.head_dim, attention.window or 0)
         for attention in drafter.attention

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from spectool.drafter.model import TITLES
 from spectool.errors import RefusedError, UsageError
+from spectool.planning.backends import drafter_backend
 from spectool.planning.budget import Budget, Release, budget_faults, budget_notes, plan_budget
 from spectool.planning.command import Flag
-from spectool.planning.fit import Fit, Sizing, Subject, remedies, shortage
+from spectool.planning.experts import expert_notes, refuse_experts
+from spectool.planning.fit import Fit, Sizing, Subject, remedies, shortage, spread
 from spectool.planning.gpus import Gpus
 from spectool.planning.kv_capacity import Capacity
 from spectool.planning.kv_groups import UngroupableError, group_layers
@@ -40,9 +42,9 @@ _SHORT = 4096
 class LaunchPlan:
     """A launch on given GPUs.
 
-    `flags` are what spectool adds to the command. `capacities` say what the KV cache holds with the low, typical and
-    high overhead; None where memory or caches are unknown, and `unknown` then says what is missing. `speed` is added by
-    who knows the drafter's name (`spectool.launch_plan`).
+    `flags` are what spectool adds to the command; `attention` is the drafter's backend and why. `capacities` say what
+    the KV cache holds with the low, typical and high overhead; None where memory or caches are unknown, and `unknown`
+    then says what is missing. `speed` is added by who knows the drafter's name (`spectool.launch_plan`).
     """
 
     gpus: Gpus
@@ -52,6 +54,7 @@ class LaunchPlan:
     tensor_parallel: int
     runner: str
     runner_reason: str
+    attention: tuple[str, str] | None
     length: int | None
     budget: Budget
     flags: tuple[Flag, ...]
@@ -72,6 +75,7 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
     """
     method = subject.drafter.method
     _refuse_combinations(method, own)
+    refuse_experts(subject.model, own)
     ranks, parallel_notes = _tensor_parallel(subject, gpus, own)
     budget = plan_budget(
         facts,
@@ -106,6 +110,11 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
         capacities = {case: fit.capacity(case, length) for case in CASES}
         if gpus.gpu.compute_capability[0] in _BLOCK_ASSUMED and subject.model.head_dim == 256:
             unknown.append("the KV block size: FlashAttention 4 takes 128 tokens for heads of 256; 16 was counted with")
+    try:
+        attention = drafter_backend(subject.drafter, gpus.gpu, facts.version, own)
+    except UnknownError as error:
+        attention = None
+        unknown.append(str(error))
     parsers, parser_notes = parser_flags(subject, own)
     runner, runner_reason = _RUNNERS[method]
     return LaunchPlan(
@@ -116,12 +125,13 @@ def plan_launch(subject: Subject, gpus: Gpus, own: Own, facts: Release) -> Launc
         tensor_parallel=ranks,
         runner=runner,
         runner_reason=runner_reason,
+        attention=attention,
         length=length,
         budget=budget,
         flags=(*planned_flags(sizing, facts, ranks, length, limit), *parsers),
         memory=memory,
         capacities=capacities,
-        notes=(*notes, *parser_notes),
+        notes=(*notes, *parser_notes, *expert_notes(sizing, ranks)),
         unknown=tuple(unknown),
     )
 
@@ -161,7 +171,8 @@ def _tensor_parallel(subject: Subject, gpus: Gpus, own: Own) -> tuple[int, list[
         what = f"--data-parallel-size {own.data_parallel or 1} x --pipeline-parallel-size {own.pipeline_parallel or 1}"
         raise UsageError(f"{what} needs more than {gpus}")
     try:
-        fitting = candidates(share, subject.model, subject.drafter)
+        experts = spread(subject.model, own)
+        fitting = candidates(share, subject.model, subject.drafter, experts)
         # Every machine holds the same number of ranks (vllm/config/parallel.py).
         fitting = [ranks for ranks in fitting if ranks * copies % gpus.nodes == 0]
         if not fitting:
@@ -175,7 +186,7 @@ def _tensor_parallel(subject: Subject, gpus: Gpus, own: Own) -> tuple[int, list[
             ranks = own.tensor_parallel
             if ranks > share:
                 raise UsageError(f"--tensor-parallel-size {ranks} needs more than {gpus}")
-            wrong = obstacles(ranks, subject.model, subject.drafter)
+            wrong = obstacles(ranks, subject.model, subject.drafter, experts)
             if wrong:
                 raise RefusedError(
                     f"--tensor-parallel-size {ranks}: {'; '.join(wrong)}",

@@ -12,6 +12,8 @@ from spectool.formats.lookup import is_int, lookup
 from spectool.formats.verifier import NESTED
 from spectool.resources import package_data
 
+_EXPERT_COUNTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+
 
 class UnknownError(Exception):
     """A figure that cannot be had; the message says what is missing. Never replaced by a default."""
@@ -70,6 +72,12 @@ class Model:
         """Width of one head; hidden size over heads where the file says nothing, as transformers has it."""
         value = self.text.get("head_dim")
         return value if is_int(value) else self.count("hidden_size") // self.heads
+
+    @property
+    def experts(self) -> int:
+        """Experts of a layer; 0 where the file names none (vLLM's ModelArchConfigConvertor.get_num_experts)."""
+        values = (self.text.get(key) for key in _EXPERT_COUNTS)
+        return next((value for value in values if is_int(value) and value > 0), 0)
 
     @property
     def longest(self) -> int | None:

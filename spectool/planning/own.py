@@ -29,6 +29,8 @@ _OTHERS = (
     "--no-async-scheduling",
     "--language-model-only",
     "--enable-dbo",
+    "--enable-expert-parallel",
+    "--no-enable-expert-parallel",
     "--reasoning-parser",
     "--tool-call-parser",
     "--enable-auto-tool-choice",
@@ -46,7 +48,7 @@ _UNCOUNTED = (
     "--prefill-context-parallel-size",
     "--quantization",
 )
-_SHORT = {"-dcp": "--decode-context-parallel-size", "-q": "--quantization"}
+_SHORT = {"-ep": "--enable-expert-parallel", "-dcp": "--decode-context-parallel-size", "-q": "--quantization"}
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _NUMBER = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<suffix>[kKmMgGtT]?)")
 
@@ -65,10 +67,13 @@ class Own:
     kv_bytes: int | None = None
     utilization: float | None = None
     kv_dtype: str | None = None
+    draft_kv_dtype: str | None = None
+    draft_backend: str | None = None
     prefix_caching: bool = True
     async_scheduling: bool = True
     language_only: bool = False
     micro_batches: bool = False
+    expert_parallel: bool = False
     names: frozenset[str] = frozenset()
     """Every flag given, on the command line or in the `--config` file, by its full name where the planner knows it."""
 
@@ -78,12 +83,15 @@ class Own:
         return sorted(self.names.intersection(_UNCOUNTED))
 
 
-def own_flags(extra: Sequence[str], file_keys: Mapping[str, str] | None = None) -> Own:
+def own_flags(
+    extra: Sequence[str], file_keys: Mapping[str, str] | None = None, speculative: Mapping[str, object] | None = None
+) -> Own:
     """Read the user's flags; the command line wins over the `--config` file, as in vLLM.
 
     Args:
         extra: the words after `--`.
         file_keys: top-level keys of the `--config` file, in dashes (`flags.top_level`).
+        speculative: the user's keys of the speculative configuration.
 
     Raises:
         UsageError: a value that the plan needs is no number, or out of range.
@@ -99,12 +107,21 @@ def own_flags(extra: Sequence[str], file_keys: Mapping[str, str] | None = None) 
         **found,
         utilization=None if share is None else _share(share),
         kv_dtype=flags.value_of(words, "--kv-cache-dtype"),
+        draft_kv_dtype=_word(speculative, "kv_cache_dtype"),
+        draft_backend=_word(speculative, "attention_backend"),
         prefix_caching=_last(words, "--enable-prefix-caching", "--no-enable-prefix-caching"),
         async_scheduling=_last(words, "--async-scheduling", "--no-async-scheduling"),
         language_only=flags.has(words, "--language-model-only"),
         micro_batches=flags.has(words, "--enable-dbo"),
+        expert_parallel=flags.has(words, "--enable-expert-parallel")
+        and _last(words, "--enable-expert-parallel", "--no-enable-expert-parallel"),
         names=frozenset(flag.name for flag in flags.given(words)),
     )
+
+
+def _word(keys: Mapping[str, object] | None, name: str) -> str | None:
+    value = (keys or {}).get(name)
+    return value if isinstance(value, str) else None
 
 
 def _full(words: Sequence[str]) -> list[str]:

@@ -1,11 +1,12 @@
 """Bytes of weights on one tensor-parallel rank, from the names, dtypes and shapes of a checkpoint's tensors.
 
 Who is split (vLLM 0.33 `model_executor/models/*.py`): query, gate and up projections by rows, output and down
-projections by columns, experts inside each expert, embedding and output layer by vocabulary padded to a multiple of 64;
-key and value projections by heads, replicated where there are fewer heads than ranks. Norms, routers, vision and audio
-towers and everything else are counted whole on every rank, which can only be too much. Of a drafter, `fc`
-(ReplicatedLinear in qwen3_dflash.py, llama_eagle3.py), `markov_w1` (nn.Embedding), `markov_w2` (`disable_tp=True`) and
-the confidence head (ReplicatedLinear) are whole on every rank (qwen3_dspark.py).
+projections by columns, experts inside each expert and over the ranks of all copies (`parallel.Experts`), embedding and
+output layer by vocabulary padded to a multiple of 64; key and value projections by heads, replicated where there are
+fewer heads than ranks. Norms, routers, vision and audio towers and everything else are counted whole on every rank,
+which can only be too much. Of a drafter, `fc` (ReplicatedLinear in qwen3_dflash.py, llama_eagle3.py), `markov_w1`
+(nn.Embedding), `markov_w2` (`disable_tp=True`) and the confidence head (ReplicatedLinear) are whole on every rank
+(qwen3_dspark.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fractions import Fraction
 from math import prod
 
 from spectool.planning.models import Model, UnknownError
+from spectool.planning.parallel import SPLIT, Experts
 from spectool.planning.shapes import verifier_shapes
 
 _VOCAB_MULTIPLE = 64  # DEFAULT_VOCAB_PADDING_SIZE, layers/vocab_parallel_embedding.py
@@ -64,6 +66,7 @@ def rank_weights(
     *,
     tied: bool = False,
     doubled: frozenset[str] = frozenset(),
+    experts: Experts = SPLIT,
 ) -> Weights:
     """Return what one of `ranks` ranks holds of these tensors.
 
@@ -74,6 +77,7 @@ def rank_weights(
         source: where the tensors come from.
         tied: whether an output layer in the file is not loaded, since the embedding serves as one.
         doubled: names of tensors that are loaded twice.
+        experts: how experts are spread.
 
     """
     total = rank = whole = 0
@@ -85,7 +89,11 @@ def rank_weights(
         total += nbytes * count
         if _NOT_LOADED.search(name) or (tied and name.startswith("lm_head.")):
             continue
-        share = _share(name, shape, ranks, kv_heads)
+        if ".experts." in name:
+            split = Fraction(1, ranks * experts.copies)
+            share = Fraction(experts.held(ranks), experts.whole) if experts.whole else split
+        else:
+            share = _share(name, shape, ranks, kv_heads)
         held = -(-nbytes * share.numerator // share.denominator) * (2 if twice else 1) * count
         rank += held
         if share == 1:
@@ -94,7 +102,12 @@ def rank_weights(
 
 
 def verifier_weights(
-    model: Model, tensors: Iterable[Tensor] | None, ranks: int, total: int | None = None, total_source: str = ""
+    model: Model,
+    tensors: Iterable[Tensor] | None,
+    ranks: int,
+    total: int | None = None,
+    total_source: str = "",
+    experts: Experts = SPLIT,
 ) -> Weights:
     """Return the verifier's weights on one rank.
 
@@ -105,6 +118,7 @@ def verifier_weights(
         total: bytes of all its files from an index or a catalogue, where there are no headers. What it has beyond the
             language model (a vision tower) is counted whole on every rank.
         total_source: where `total` comes from.
+        experts: how experts are spread.
 
     Raises:
         UnknownError: there are no headers and the family's tensors are not known.
@@ -113,15 +127,16 @@ def verifier_weights(
     if tensors is not None:
         found = list(tensors)
         names = {tensor.name for tensor in found}
-        return rank_weights(found, ranks, model.kv_heads, "headers", tied=model.tied, doubled=_doubled(model, names))
+        return rank_weights(
+            found, ranks, model.kv_heads, "headers", tied=model.tied, doubled=_doubled(model, names), experts=experts
+        )
     if "quantization_config" in model.config:
         raise UnknownError(f"{model.name} is quantised, and only the headers of its weights tell their size")
     shapes = verifier_shapes(model)
     counted = [Tensor(name, shape, 2 * prod(shape)) for name, shape in shapes.items()]
     source = f"parameters counted from {model.name}/config.json, 16 bits each"
-    weights = rank_weights(
-        counted, ranks, model.kv_heads, source, tied=model.tied, doubled=_doubled(model, set(shapes))
-    )
+    doubled = _doubled(model, set(shapes))
+    weights = rank_weights(counted, ranks, model.kv_heads, source, tied=model.tied, doubled=doubled, experts=experts)
     if total is None:
         if "vision_config" in model.config:
             raise UnknownError(f"the size of {model.name}'s vision part; a folder with weights tells")

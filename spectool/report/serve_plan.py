@@ -16,6 +16,7 @@ def launch_text(plan: LaunchPlan, reasons: Sequence[str]) -> str:
     lines = [
         f"{plan.gpus}, {plan.engine}: {TITLES[plan.method]}, K {plan.k}, tensor parallel {plan.tensor_parallel}",
         f"model runner {plan.runner}: {plan.runner_reason}",
+        *([f"drafter's attention {': '.join(plan.attention)}"] if plan.attention is not None else []),
     ]
     if plan.memory is not None:
         lines += ["", *_memory_lines(plan.memory)]
@@ -39,6 +40,9 @@ def launch_record(plan: LaunchPlan) -> dict[str, Any]:
         "speculative_tokens": plan.k,
         "tensor_parallel_size": plan.tensor_parallel,
         "model_runner": {"name": plan.runner, "reason": plan.runner_reason},
+        "drafter_attention": (
+            None if plan.attention is None else dict(zip(("name", "reason"), plan.attention, strict=True))
+        ),
         "max_model_len": plan.length,
         "budget": {
             "max_num_batched_tokens": plan.budget.batched_tokens,

@@ -1,4 +1,4 @@
-"""FEA, BKD: what else a launch asks of the engine, beside a drafter."""
+"""FEA: what else a launch asks of the engine, beside a drafter."""
 
 from __future__ import annotations
 
@@ -7,24 +7,10 @@ from collections.abc import Iterator
 from spectool.drafter.model import TITLES
 from spectool.formats.lookup import is_int
 from spectool.rules.context import Context
-from spectool.rules.helpers import release_of
-from spectool.rules.registry import Abstain, Hit, rule
+from spectool.rules.helpers import recurrent, release_of
+from spectool.rules.registry import Hit, rule
 
 _CONFIG = "vLLM 0.33 config/vllm.py"
-# v1/attention/backends: supports_non_causal, by name; MLA backends serve verifiers of latent attention only.
-_NON_CAUSAL = {
-    *("FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION", "CPU_ATTN", "ROCM_ATTN", "ROCM_AITER_FA"),
-    "ROCM_SEGMENTED_ATTN",
-}
-_CAUSAL_ONLY = {"TURBOQUANT", "ROCM_AITER_UNIFIED_ATTN", "TREE_ATTN"}
-_MLA_LAYOUTS = {"fp8_ds_mla", "nvfp4_ds_mla"}
-# How the planner's families are cached where a layer keeps a recurrent state (spectool/data/planning/models.json).
-_RECURRENT = {"gated_delta_net", "mamba"}
-
-
-def _recurrent(context: Context) -> bool:
-    model = context.launched.model
-    return model is not None and model.family is not None and model.family.cache in _RECURRENT
 
 
 @rule(
@@ -110,7 +96,7 @@ def adapters(context: Context) -> Iterator[Hit]:
 def prefix_cache(context: Context) -> Iterator[Hit]:
     """Fires where prefix caching is asked for by name."""
     launch = context.launched
-    if launch.has("--enable-prefix-caching") and launch.own.prefix_caching and _recurrent(context):
+    if launch.has("--enable-prefix-caching") and launch.own.prefix_caching and recurrent(context):
         yield Hit(f"--enable-prefix-caching with {launch.model.name if launch.model else 'this verifier'}")
 
 
@@ -154,66 +140,5 @@ def connector(context: Context) -> Iterator[Hit]:
     name = str(given.get("kv_connector", ""))
     if name == "OffloadingConnector" and context.method == "dspark":
         yield Hit(f"{name} with DSpark never hits")
-    if name == "MoRIIOConnector" and context.method != "dspark" and _recurrent(context):
+    if name == "MoRIIOConnector" and context.method != "dspark" and recurrent(context):
         yield Hit(f"{name} with a verifier of recurrent layers and {context.method}")
-
-
-@rule(
-    "BKD001",
-    "backend-cannot-look-ahead",
-    scope="launch",
-    methods=("dflash", "dspark"),
-    summary="The drafter's attention backend attends causally only.",
-    why="Layers of a block look both ways; vLLM refuses a backend that cannot, after the weights are loaded.",
-    fix="Write FLASH_ATTN, FLASHINFER, TRITON_ATTN or FLEX_ATTENTION, or leave the key out.",
-    references=("vLLM 0.33 v1/attention/backends/*.py supports_non_causal",),
-)
-def backend(context: Context) -> Iterator[Hit | Abstain]:
-    """Looks at the drafter's own key: the verifier's backend is not inherited by these methods."""
-    given = context.launched.speculative.get("attention_backend")
-    looks = any(not layer.causal for layer in context.drafter.attention)
-    if not isinstance(given, str) or given.lower() == "auto" or not looks:
-        return
-    if given.upper() in _CAUSAL_ONLY:
-        yield Hit(f"attention_backend {given}: it has no bidirectional attention, the drafter's layers need it")
-    elif given.upper() not in _NON_CAUSAL:
-        yield Abstain(f"whether the attention backend {given} can attend in both directions")
-
-
-@rule(
-    "BKD002",
-    "cache-dtype-of-latent-attention",
-    scope="launch",
-    summary="The drafter would inherit a KV cache layout that only latent attention has.",
-    why="Draft layers have ordinary heads; the layout of an MLA verifier breaks them at start.",
-    fix='Add "kv_cache_dtype": "bfloat16" to the speculative configuration (vLLM 0.26 or newer).',
-    references=("github.com/vllm-project/vllm issue 48380", "github.com/vllm-project/vllm pull 48787"),
-)
-def cache_dtype(context: Context) -> Iterator[Hit]:
-    """Compares the launch's KV dtype with the drafter's own."""
-    launch = context.launched
-    own = launch.speculative.get("kv_cache_dtype")
-    inherited = launch.own.kv_dtype if own is None else own
-    if isinstance(inherited, str) and inherited in _MLA_LAYOUTS:
-        yield Hit(f"kv_cache_dtype {inherited} for a drafter of ordinary attention")
-
-
-@rule(
-    "BKD003",
-    "cache-dtype-of-the-drafter",
-    scope="launch",
-    severity="warning",
-    summary="An fp8 KV cache for the drafter alone, beside a verifier with recurrent layers.",
-    why="Reported to fail with FlashInfer: 'Unrecognized dtype: auto'.",
-    fix="Set --kv-cache-dtype of the verifier as well.",
-    references=(
-        "github.com/vllm-project/vllm issue 54690",
-        "vLLM 0.33 v1/attention/backends/flashinfer.py get_dtype_for_flashinfer",
-    ),
-)
-def drafter_alone(context: Context) -> Iterator[Hit]:
-    """Fires where only the drafter's is set."""
-    launch = context.launched
-    own = str(launch.speculative.get("kv_cache_dtype", ""))
-    if own.startswith("fp8") and launch.own.kv_dtype in (None, "auto") and _recurrent(context):
-        yield Hit(f"kv_cache_dtype {own} for the drafter, auto for the verifier")

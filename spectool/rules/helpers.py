@@ -9,6 +9,9 @@ from spectool.engine.reading.read import read_engine
 from spectool.rules.context import Context
 from spectool.rules.registry import Hit
 
+# How the planner's families are cached where a layer keeps a recurrent state (spectool/data/planning/models.json).
+_RECURRENT = {"gated_delta_net", "mamba"}
+
 
 def differs(context: Context, field: str, message: str, fix: str | None = None) -> Iterator[Hit]:
     """Yield a hit when the engine's reading differs in a field, with the release that mends it where one does.
@@ -62,3 +65,9 @@ def disagreeing(context: Context, *names: str) -> Iterator[tuple[str, int, int]]
         measured = getattr(context.drafter.dimensions, name)
         if declared is not None and measured and declared != measured:
             yield name, declared, measured
+
+
+def recurrent(context: Context) -> bool:
+    """Say whether the verifier has layers that keep a recurrent state."""
+    model = context.launched.model
+    return model is not None and model.family is not None and model.family.cache in _RECURRENT

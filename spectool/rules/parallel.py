@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from spectool.formats.lookup import is_int
+from spectool.formats.lookup import is_int, lookup
 from spectool.rules.context import Context
 from spectool.rules.helpers import release_of
 from spectool.rules.registry import Abstain, Hit, rule
 from spectool.rules.runner import first_runner
 
+if TYPE_CHECKING:
+    from spectool.planning.models import Model
+
 _SPECULATIVE = "vLLM 0.33 config/speculative.py"
 _WHOLE_DRAFT_CACHE = (0, 31)
+_EXPERTS_INHERITED = (0, 30)
+_BLOCKS_REFINED = (0, 29)
+_BLOCK = "quantization_config.weight_block_size"
 # Verifiers whose inner class relays aux hidden states to the last stage, and ones seen not to
 # (vLLM 0.33, supports_aux_hidden_states_over_pp in model_executor/models and models).
 _RELAY = {
@@ -44,6 +51,7 @@ _NO_RELAY = {
 )
 def tensor_parallel(context: Context) -> Iterator[Hit | Abstain]:
     """Holds --tensor-parallel-size against the heads and widths of both."""
+    from spectool.planning.fit import spread  # noqa: PLC0415 - only with a launch
     from spectool.planning.models import Model, UnknownError  # noqa: PLC0415 - only with a launch
     from spectool.planning.parallel import candidates, obstacles  # noqa: PLC0415 - only with a launch
 
@@ -58,8 +66,9 @@ def tensor_parallel(context: Context) -> Iterator[Hit | Abstain]:
         model = Model("the drafter", sizes, sizes, None)
         yield Abstain("the verifier's heads and widths (--verifier FOLDER)")
     try:
-        wrong = obstacles(launch.ranks, model, context.drafter)
-        fitting = [str(ranks) for ranks in candidates(max(launch.ranks, 8), model, context.drafter)]
+        experts = spread(model, launch.own)
+        wrong = obstacles(launch.ranks, model, context.drafter, experts)
+        fitting = [str(ranks) for ranks in candidates(max(launch.ranks, 8), model, context.drafter, experts)]
     except UnknownError as error:
         yield Abstain(str(error))
         return
@@ -189,3 +198,64 @@ def world(context: Context) -> Iterator[Hit]:
     if wanted > launch.gpus.count:
         parts = f"{launch.ranks} ranks x {launch.stages} stages x {copies} copies"
         yield Hit(f"{parts} are {wanted} GPUs, and there are {launch.gpus.count}")
+
+
+@rule(
+    "PAR006",
+    "expert-parallel",
+    scope="launch",
+    summary="vLLM refuses to spread the experts as the launch says.",
+    why="Expert parallelism needs a verifier with experts; vLLM 0.30 alone asks the same of the drafter. Load "
+    "balancing needs expert parallelism over two ranks or more. Without it each expert is split over the ranks of all "
+    "copies; before 0.29 in whole blocks of its quantisation only.",
+    fix="Leave --enable-expert-parallel and --enable-eplb out.",
+    references=(
+        "vLLM 0.20 to 0.33 config/model.py _verify_with_expert_parallelism",
+        "vLLM 0.30 config/speculative.py create_draft_parallel_config (0.29 and 0.31: not for a dense drafter)",
+        "vLLM 0.33 config/parallel.py: enable_expert_parallel must be True to use EPLB",
+        "vLLM 0.20 to 0.28 model_executor/layers/quantization/fp8.py: is not divisible by weight quantization block_n",
+    ),
+)
+def expert_parallel(context: Context) -> Iterator[Hit | Abstain]:
+    """Looks at the verifier's experts, the drafter's, and the ranks of all copies."""
+    launch, model = context.launched, context.launched.model
+    ranks, whole = launch.ranks * (launch.own.data_parallel or 1), launch.own.expert_parallel
+    if launch.has("--enable-eplb") and (not whole or ranks == 1):
+        what = f"on {ranks} rank{'' if ranks == 1 else 's'}" if whole else "without --enable-expert-parallel"
+        yield Hit(f"--enable-eplb {what}", "Leave --enable-eplb out.")
+    if whole and model is None:
+        yield Abstain("whether the verifier has experts (--verifier FOLDER)")
+    elif whole and model is not None and not model.experts:
+        yield Hit(f"--enable-expert-parallel: {model.name} has no experts")
+    elif whole and release_of(context.facts.version) == _EXPERTS_INHERITED and not _drafter_experts(context):
+        yield Hit(
+            f"--enable-expert-parallel: {context.facts.title} wants experts of the drafter too, which has none",
+            "Use another vLLM, or leave --enable-expert-parallel out.",
+        )
+    elif not whole and model is not None and model.experts:
+        yield from _split_blocks(context, model, ranks)
+
+
+def _split_blocks(context: Context, model: Model, ranks: int) -> Iterator[Hit]:
+    width, block = model.text.get("moe_intermediate_size"), lookup(model.config, _BLOCK)
+    if (
+        release_of(context.facts.version) < _BLOCKS_REFINED
+        and is_int(width)
+        and isinstance(block, list)
+        and block
+        and is_int(block[0])
+        and width % ranks == 0
+        and width // ranks % block[0]
+    ):
+        yield Hit(
+            f"{ranks} ranks hold {width // ranks} columns of each expert of {model.name}, no multiple of its "
+            f"quantisation's block of {block[0]}: {context.facts.title} refuses",
+            "Add --enable-expert-parallel, which splits no expert, use fewer ranks, or vLLM 0.29 or newer.",
+        )
+
+
+def _drafter_experts(context: Context) -> int:
+    from spectool.planning.models import model_of  # noqa: PLC0415 - only with a launch
+
+    layer = context.view.config.get("transformer_layer_config")
+    return model_of("the drafter", layer if isinstance(layer, dict) else context.view.config).experts

@@ -32,6 +32,8 @@ def case_of(subject: Subject, gpu: str, ranks: int, own: Own) -> Case:
     """
     if (own.pipeline_parallel or 1) > 1 or (own.data_parallel or 1) > 1:
         raise NotPredictedError("pipeline and data parallelism were not measured")
+    if own.expert_parallel:
+        raise NotPredictedError("expert parallelism was not measured")
     machine = machine_of(gpu, ranks)
     if machine is None:
         if gpu not in machine_names():

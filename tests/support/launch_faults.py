@@ -24,6 +24,8 @@ HYBRID = both(
     put("linear_value_head_dim", 32),
     put("linear_conv_kernel_dim", 4),
 )
+EXPERTS = both(put("num_experts", 8), put("moe_intermediate_size", 256))
+EXPERT_BLOCKS = both(EXPERTS, put("quantization_config", {"quant_method": "fp8", "weight_block_size": [128, 128]}))
 VISION = put("vision_config", {"hidden_size": 8})
 # Sliding layers beside full ones of the drafter's own geometry: P-EAGLE's two layers fall into several groups.
 MANY_GROUPS = both(
@@ -102,6 +104,13 @@ LAUNCHES: list[Row] = [
     row("PAR005", "dflash", ("-tp=2", "-dp=2"), ("-tp=2", "-dp=1"), gpus="a100-80gb:2"),
     row("PAR005", "peagle", ("-tp=4",), ("-tp=2",), gpus="a100-80gb:2"),
     row("PAR005", "dspark", ("-pp=4",), ("-pp=2",), gpus="a100-80gb:2"),
+    row("PAR006", "dflash", ("-tp=2", "-ep"), ("-tp=2", "--no-enable-expert-parallel")),
+    row("PAR006", "dspark", ("-tp=2", "-ep"), ("-tp=2",), verifier=EXPERTS, engine="0.30.0"),
+    row("PAR006", "peagle", ("-tp=2", "--enable-eplb"), ("-tp=2", "-ep", "--enable-eplb"), verifier=EXPERTS),
+    row("PAR006", "dflash", ("-tp=1", "-ep", "--enable-eplb"), ("-dp=2", "-ep", "--enable-eplb"), verifier=EXPERTS),
+    row("PAR006", "dflash", ("-tp=4",), ("-tp=4", "-ep"), verifier=EXPERT_BLOCKS, engine="0.28.0"),
+    row("PAR006", "dflash", ("-tp=2", "-dp=2"), ("-tp=2",), verifier=EXPERT_BLOCKS, engine="0.28.0"),
+    row("PAR001", "dflash", ("-tp=2", "-dp=3"), ("-tp=2", "-dp=3", "-ep"), verifier=EXPERTS),
     row("RUN001", "dspark", (f"{V2}=0",), (f"{V2}=1",)),
     row("RUN001", "dspark", ("--enable-dbo",), ("--no-enable-dbo",)),
     row("RUN001", "dflash", (f"{V2}=0",), (f"{V2}=1",), drafter=MIXED),
@@ -201,8 +210,13 @@ LAUNCHES: list[Row] = [
     row("FEA006", "dflash", ("--kv-transfer-config", '{"kv_connector": "MoRIIOConnector", "kv_role": "kv_both"}'), ("--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'), verifier=HYBRID),
     row("BKD001", "dflash", sc(attention_backend="TURBOQUANT"), sc(attention_backend="TRITON_ATTN")),
     row("BKD001", "dspark", sc(attention_backend="turboquant"), sc(attention_backend="flex_attention")),
+    row("BKD001", "dflash", sc(attention_backend="FLASHINFER"), sc(attention_backend="FLASH_ATTN"), engine="0.23.0"),
     row("BKD002", "dflash", ("--kv-cache-dtype", "fp8_ds_mla"), ("--kv-cache-dtype", "fp8_ds_mla", *sc(kv_cache_dtype="bfloat16"))),
     row("BKD002", "dspark", sc(kv_cache_dtype="fp8_ds_mla"), sc(kv_cache_dtype="auto")),
     row("BKD002", "peagle", ("--kv-cache-dtype=fp8_ds_mla",), ("--kv-cache-dtype=auto",)),
     row("BKD003", "dflash", sc(kv_cache_dtype="fp8"), ("--kv-cache-dtype", "fp8", *sc(kv_cache_dtype="fp8")), verifier=HYBRID),
+    row("BKD004", "dflash", ("--kv-cache-dtype", "fp8"), ("--kv-cache-dtype", "bfloat16"), gpus="a100-80gb", engine="0.23.0"),
+    row("BKD004", "dflash", ("--kv-cache-dtype", "fp8_e5m2"), ("--kv-cache-dtype", "fp8"), gpus="h200", engine="0.23.0"),
+    row("BKD004", "dspark", ("--kv-cache-dtype", "fp8", *sc(attention_backend="FLASH_ATTN")), ("--kv-cache-dtype", "fp8", *sc(attention_backend="TRITON_ATTN")), gpus="a100-80gb"),
+    row("BKD005", "dflash", sc(attention_backend="FLASHINFER"), sc(attention_backend="FLASH_ATTN"), gpus="b200", drafter=put("head_dim", 64)),
 ]  # fmt: skip
