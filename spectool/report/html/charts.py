@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element
 from spectool.report.html.element import Child, h
 
 _WIDTH, _LEFT = 900, 210
+_LABEL = 40  # the least width of a bar with words below it
 COLOURS = ("f1", "f2", "f3", "f4", "f5", "f6")
 SPARE = "spare"
 
@@ -97,22 +98,27 @@ def position_bars(caption: str, measured: Sequence[float], expected: Sequence[tu
     """Draw a share (0 to 1) for each position of a block; where one is expected, lines across its bar mark the span."""
     count = max(len(measured), 1)
     step = min(90.0, (_WIDTH - 60) / count)
+    gap = min(16.0, step / 3)
     drawing: list[Child] = [_line(40, 160, 40 + step * count, 160)]
     for number, share in enumerate(measured):
         x, tall = 48 + step * number, 140 * min(max(share, 0.0), 1.0)
         bar = h(
             "rect", h("title", f"position {number + 1}: {share:.0%}"), x=f"{x:.1f}", y=f"{160 - tall:.1f}", class_="f1"
         )
-        bar.set("width", f"{step - 16:.1f}")
+        bar.set("width", f"{step - gap:.1f}")
         bar.set("height", f"{tall:.1f}")
-        middle = x + (step - 16) / 2
-        drawing += [bar, _text(middle, 178, f"{share:.0%}", anchor="middle")]
-        drawing.append(_text(middle, 196, str(number + 1), anchor="middle", class_="quiet"))
+        drawing.append(bar)
+        if step > _LABEL:  # the table beside it has them all
+            middle = x + (step - gap) / 2
+            drawing.append(_text(middle, 178, f"{share:.0%}", anchor="middle"))
+            drawing.append(_text(middle, 196, str(number + 1), anchor="middle", class_="quiet"))
         if number < len(expected):
             low, high = (160 - 140 * min(max(end, 0.0), 1.0) for end in expected[number])
-            drawing += [_line(x - 4, y, x + step - 12, y, class_="edge") for y in dict.fromkeys((low, high))]
+            drawing += [
+                _line(x - gap / 4, y, x + step - 3 * gap / 4, y, class_="edge") for y in dict.fromkeys((low, high))
+            ]
             if low != high:
-                drawing.append(_line(x - 4, low, x - 4, high, class_="edge"))
+                drawing.append(_line(x - gap / 4, low, x - gap / 4, high, class_="edge"))
     said = ", ".join(
         f"position {number + 1} {share:.0%}"
         + (" (expected {:.0%} to {:.0%})".format(*expected[number]) if number < len(expected) else "")

@@ -119,6 +119,15 @@ def test_parts_of_a_bar_add_up() -> None:
     assert widths == pytest.approx([675.0, 225.0])
 
 
+@pytest.mark.parametrize(("count", "labels"), [(7, 14), (21, 0), (255, 0)])
+def test_any_number_of_positions_fits(count: int, labels: int) -> None:
+    chart = position_bars("acceptance", [0.5] * count, [(0.25, 0.75)] * count)
+    bars = list(chart.iter("rect"))
+    assert all(float(bar.get("width") or 0) > 0 for bar in bars)
+    assert float(bars[-1].get("x") or 0) + float(bars[-1].get("width") or 0) <= 900
+    assert sum(1 for _ in chart.iter("text")) == labels
+
+
 def test_shares_outside_of_0_to_1_stay_in_the_picture() -> None:
     chart = position_bars("acceptance", [1.2, -0.1], [(0.5, 0.5)])
     assert [float(bar.get("height") or 0) for bar in chart.iter("rect")] == [140.0, 0.0]
