@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import drafters
 import pytest
 from drafters import Size
+from mutations import PAIRS, VERIFIER, folder, nothing, put
 from readings import trained
 
+from spectool import api
 from spectool.dialects.catalogue import catalogue, match_of, parse_dialect
 from spectool.dialects.detect import detect
 from spectool.dialects.sources import parse_setting
@@ -128,6 +131,8 @@ def test_inherited_partial_rotary_is_dropped_and_said() -> None:
 GEMMA_31B = Size(
     layers=5, hidden=5376, mlp=10752, heads=64, head_dim=128, vocab=262144, draft_vocab=262144,
     taps=(2, 13, 24, 36, 47, 58), block=16, mask=4, depth=60,
+    extra={"layer_types": ["sliding_attention"] * 4 + ["full_attention"], "sliding_window": 2048,
+           "use_sliding_window": True},
 )  # fmt: skip
 GEMMA = drafters.verifier(GEMMA_31B, model_type="gemma4")
 
@@ -141,7 +146,7 @@ def test_a_published_gemma_drafter_has_its_embedding_scaled_by_a_rounded_root() 
     assert trained(drafters.zlab(GEMMA_31B), drafters.verifier(GEMMA_31B)).drafter.embedding_scale == 1.0
 
 
-@pytest.mark.parametrize("changed", [{"layers": 6}, {"taps": (2, 13, 24, 36, 47, 59)}, {"block": 8}, {"mask": 5}])
+@pytest.mark.parametrize("changed", [{"extra": {}}, {"taps": (2, 13, 24, 36, 47, 59)}, {"block": 8}, {"mask": 5}])
 def test_any_other_gemma_drafter_of_the_layout_is_a_question(changed: dict[str, Any]) -> None:
     view = drafters.zlab(replace(GEMMA_31B, **changed))
     (question,) = trained(view, GEMMA).questions
@@ -258,3 +263,16 @@ def test_settings_have_types(key: str, text: str, value: object) -> None:
 def test_bad_settings_are_usage_errors(key: str, text: str) -> None:
     with pytest.raises(UsageError):
         parse_setting(key, text)
+
+
+@pytest.mark.parametrize(
+    ("stated", "slots", "tokens"), [(None, "anchor-first", 7), (True, "anchor-first", 7), (False, "bonus-anchor", 6)]
+)
+def test_deepspec_is_anchor_first_unless_the_file_says_otherwise(
+    stated: bool | None, slots: str, tokens: int, tmp_path: Path
+) -> None:
+    change = put("sample_from_anchor", stated) if stated is not None else nothing
+    source = folder(PAIRS / "dspark-deepspec", tmp_path / "source", change)
+    drafter = api.inspect(str(source)).reading.drafter
+    assert (drafter.slots, drafter.speculative_tokens) == (slots, tokens)
+    assert [item.code for item in api.validate(str(source), verifier=str(VERIFIER)).findings] == []
