@@ -27,6 +27,7 @@ def command(
     from spectool.report.html.inspection import inspection_html, known_html
     from spectool.report.jsonable import inspection_json
     from spectool.report.known import known_json, lines_about, print_known, published_json
+    from spectool.report.plain import tell
     from spectool.report.plans import print_inspection
 
     name = hub_id(source)
@@ -46,7 +47,12 @@ def command(
             case PageFormat.html:
                 print_text(known_html(source, known, by_size=by_size))
             case PageFormat.text:
-                print_known(source, known, stdout(), by_size=by_size)
+                print_known(source, known, stdout(), by_size=by_size, verifier=view)
+        if by_name_only and not known:
+            tell(
+                f"note: {source} was not fetched before and HF_HUB_OFFLINE is set, so only the list of known drafters "
+                "was asked; without it spectool reads the repository's config and headers"
+            )
         return
     found = api.inspect(source, verifier=verifier, settings=parse_settings(settings), dialect=from_)
     about, origin = found.published, found.source.origin

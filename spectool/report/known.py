@@ -12,6 +12,7 @@ from rich.table import Table
 
 from spectool.catalogue.known import KnownDrafter, Published
 from spectool.drafter.model import TITLES
+from spectool.formats.verifier import VerifierView
 
 COLUMNS = ("drafter", "verifier", "method", "layout", "K", "vLLM", "published tokens per round", "certainty")
 
@@ -22,9 +23,22 @@ def heading(found: Sequence[KnownDrafter], *, by_size: bool) -> str:
     return f"{count} for verifiers of these sizes" if by_size and found else count
 
 
-def print_known(title: str, found: Sequence[KnownDrafter], console: Console, *, by_size: bool = False) -> None:
-    """Print known drafters, one line each, with the acceptance published for them."""
+def print_known(
+    title: str,
+    found: Sequence[KnownDrafter],
+    console: Console,
+    *,
+    by_size: bool = False,
+    verifier: VerifierView | None = None,
+) -> None:
+    """Print known drafters, one line each, with the acceptance published for them, and what the verifier is."""
     console.print(f"[bold]{escape(title)}[/]  {heading(found, by_size=by_size)}")
+    if verifier is not None:
+        kind = ", ".join(verifier.architectures) or verifier.model_type or "no architecture"
+        console.print(
+            f"a whole model, so a verifier: {escape(kind)}, {verifier.num_hidden_layers} layers, "
+            f"hidden {verifier.hidden_size}, vocabulary {verifier.vocab_size}"
+        )
     if not found:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -125,7 +125,7 @@ def test_commands_in_documents(line: Line, sandbox: Path, monkeypatch: pytest.Mo
     questions = line.output and "does not say" in " ".join(line.output)
     assert done.code == (2 if questions else done.code if done.code in {0, 1} else -1), done.err
     printed = [" ".join(text.split()) for text in (done.out + done.err).splitlines()]
-    shown = [" ".join(re.sub(r"/tmp(?=/)", f"{sandbox}/written", text).split()) for text in line.output]
+    shown = [" ".join(re.sub(r"\B/tmp(?=/)", f"{sandbox}/written", text).split()) for text in line.output]
     for text in shown:
         if text.endswith(" ..."):
             assert any(item.startswith(text.removesuffix(" ...")) for item in printed), text

@@ -168,7 +168,9 @@ def test_inspect_lists_them() -> None:
     outcome = spectool("inspect", "Qwen/Qwen3-8B")
     assert outcome.code == 0
     assert "RedHatAI/Qwen3-8B-speculator.peagle" in outcome.out
-    assert spectool("inspect", "nobody/nothing").out.startswith("nobody/nothing  0 known drafters")
+    unknown = spectool("inspect", "nobody/nothing")
+    assert unknown.out.startswith("nobody/nothing  0 known drafters")
+    assert "HF_HUB_OFFLINE is set" in unknown.err
     assert spectool("inspect", str(VERIFIER)).code == 0
     assert "known drafter" not in spectool("inspect", str(PAIRS / "dflash-zlab")).out
 

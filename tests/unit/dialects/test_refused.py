@@ -241,6 +241,9 @@ def test_a_verifier_in_the_drafters_place_is_named() -> None:
     assert done.code == 1
     assert "verifier is a whole language model (Qwen3ForCausalLM), no drafter" in done.err
     assert "swapped" in done.err
+    done = spectool("inspect", str(VERIFIER))
+    assert done.code == 0
+    assert "a verifier: Qwen3ForCausalLM, 6 layers, hidden 128, vocabulary 512" in done.out
 
 
 @pytest.mark.parametrize(
