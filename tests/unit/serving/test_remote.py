@@ -160,9 +160,10 @@ WEAK = {"acceptance_histogram": [1, 2, 0, 0, 0, 0, 0, 0], "num_draft_tokens": 21
 PEAGLE = "RedHatAI/Qwen3-8B-speculator.peagle"
 
 
-def test_what_was_published_is_told_by_position_and_fails_nothing(server: Server) -> None:
+@pytest.mark.parametrize("name", [PEAGLE, f"{PEAGLE}@main", "models/Qwen3-8B-speculator.peagle"])
+def test_what_was_published_is_told_by_position_and_fails_nothing(server: Server, name: str) -> None:
     server.completion["metrics"] = {"speculative_decoding": WEAK}
-    done = spectool("probe", PEAGLE, "--url", server.url, "--max-tokens", "8", "--format", "json")
+    done = spectool("probe", name, "--url", server.url, "--max-tokens", "8", "--format", "json")
     found = json.loads(done.out)
     # 1.67 against 2.48, the lowest of nine data sets: low, but other prompts were asked.
     assert (done.code, found["verdict"], found["ok"]) == (0, "low", True)
