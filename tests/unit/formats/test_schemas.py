@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from config_files import DATA, ROOT, files, named, plan
 from jsonschema import Draft202012Validator
@@ -33,6 +34,10 @@ def errors(name: str, document: Any) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in validator(name).iter_errors(document)]
 
 
+@pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 12),
+    reason="older releases of pydantic spell the same schemas otherwise; the files are as the newest writes them",
+)
 def test_files_are_what_the_models_say() -> None:
     assert export.differences(ROOT / "schemas") == []
 
