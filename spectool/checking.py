@@ -11,6 +11,7 @@ from spectool.checkpoint.folder import Checkpoint
 from spectool.configuration.selection import EVERYTHING, Selection, Suppressed
 from spectool.dialects.record import Reading
 from spectool.drafter.compare import Row, side_by_side
+from spectool.drafter.model import Method
 from spectool.engine.choice import Choice, choose
 from spectool.engine.facts import EngineFacts, engine_facts
 from spectool.errors import RefusedError, UsageError
@@ -40,7 +41,7 @@ class Report:
     verifier: str | None
     engine: str
     dialect: str | None
-    method: str | None
+    method: Method | None
     rows: tuple[Row, ...]
     findings: tuple[Finding, ...]
     unknowns: tuple[Unknown, ...]

@@ -159,7 +159,7 @@ def command(
         _print_releases(reports, good, format)
     else:
         _print(reports[0], format, failing, quiet=quiet)
-    if not any(good):
+    if not good[-1]:  # of a range: the newest release, without which there is no "from X on"
         raise typer.Exit(1)
 
 

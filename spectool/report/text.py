@@ -95,7 +95,20 @@ def print_releases(reports: list[Report], good: list[bool], console: Console) ->
         table.add_row(report.engine, Text("yes" if well else "no", "green" if well else "bold red"), Text(why))
     console.print(table)
     last_bad = max((place for place, well in enumerate(good) if not well), default=-1)
-    if last_bad + 1 == len(good):
-        console.print(f"not with {'any of them' if not any(good) else 'the newest of them'}")
-    else:
+    if last_bad + 1 < len(good):
         console.print(f"from vLLM {reports[last_bad + 1].engine} on")
+    elif not any(good):
+        console.print("not with any of them")
+    else:
+        console.print(f"not with the newest of them; with vLLM {_spans([item.engine for item in reports], good)}")
+
+
+def _spans(versions: list[str], good: list[bool]) -> str:
+    """Return the stretches of releases that are right: `0.20.2 to 0.25.1, 0.28.0`."""
+    spans: list[list[str]] = []
+    for place, well in enumerate(good):
+        if well and place and good[place - 1]:
+            spans[-1].append(versions[place])
+        elif well:
+            spans.append([versions[place]])
+    return ", ".join(span[0] if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans)

@@ -112,3 +112,33 @@ def test_what_cannot_be_read_is_no_report() -> None:
         outcome = spectool("validate", "/nowhere", "--format", form)
         assert (outcome.code, outcome.out) == (2, "")
         assert outcome.err.startswith("error: ")
+
+
+def one_flag(tmp_path: Path) -> str:
+    """A drafter whose full layers vLLM makes causal from 0.26 on."""
+    convert = ("convert", str(PAIRS / "dflash-zlab"), str(tmp_path / "out"), "--verifier", str(VERIFIER))
+    assert spectool(*convert, "--set", "verifier=a/b").code == 0
+    change = both(put("sliding_window_non_causal", False), put("transformer_layer_config.is_causal", ...))
+    return str(folder(tmp_path / "out", tmp_path / "drafter", change))
+
+
+@pytest.mark.parametrize(
+    ("span", "code", "last"),
+    [
+        ("vllm>=0.20,<0.26", 0, "from vLLM 0.20.2 on"),
+        ("vllm>=0.20", 1, "not with the newest of them; with vLLM 0.20.2 to 0.25.1"),
+        ("vllm>=0.25,<0.28", 1, "not with the newest of them; with vLLM 0.25.1"),
+        ("vllm>=0.26", 1, "not with any of them"),
+    ],
+)
+def test_a_range_answers_from_which_release_on(span: str, code: int, last: str, tmp_path: Path) -> None:
+    outcome = spectool("validate", one_flag(tmp_path), "--verifier", str(VERIFIER), "--engine", span)
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (code, last)
+
+
+def test_selected_rules_vouch_for_themselves_alone(tmp_path: Path) -> None:
+    drafter = one_flag(tmp_path)
+    some = spectool("validate", drafter, "--verifier", str(VERIFIER), "--select", "ENG")
+    assert (some.code, some.out.splitlines()[-1]) == (0, "clean: nothing to report by the rules that were selected")
+    good = spectool("validate", str(PAIRS / "dflash-zlab"), "--verifier", str(VERIFIER))
+    assert good.out.splitlines()[-1] == "clean: nothing to report"
