@@ -3,9 +3,10 @@
 
     make conformance          (.venv/bin/python tests/engine/conformance.py --engine .engine/bin/python)
 
-Cases: every planted fault and near miss of tests/support/faults.py; every tensor of every drafter left out once and
-made a row too long once; ranges of K, mask tokens, aux layers, rope bases and windows. Per case spectool says from
-config and headers whether vLLM runs the pair and as what; the engine (CPU build, a short generation) then runs it.
+Cases: every planted fault and near miss of tests/support/faults.py, boundaries.py and more_faults.py; every tensor of
+every drafter left out once and made a row too long once; ranges of K, mask tokens, aux layers, rope bases and windows.
+Per case spectool says from config and headers whether vLLM runs the pair and as what; the engine (CPU build, a short
+generation) then runs it. Launches (tests/support/launches.py) go through vLLM's parser and configuration.
 First the instrument is proved: for each field of a reading, a pair in which only that field differs must draft
 otherwise, or show the field in what the engine reports.
 """
@@ -13,6 +14,7 @@ otherwise, or show the field in what the engine reports.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections import Counter
@@ -26,7 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support")]
 
 from boundaries import BOUNDARIES  # noqa: E402 - after the path
+from conformance_rules import rules_table  # noqa: E402 - after the path
 from faults import CONVERTED_FAULTS, LAYER, NATIVE_FAULTS, NEAR_MISSES  # noqa: E402 - after the path
+from launch_runs import Ran, run_launches, runs_table  # noqa: E402 - after the path
+from launches import Said, hold, launches, launches_table  # noqa: E402 - after the path
+from more_faults import MORE_FAULTS  # noqa: E402 - after the path
 from mutations import NATIVE, PAIRS, VERIFIER, Change, both, folder, nothing, put, with_zeros, without  # noqa: E402 - after the path is set
 from oracle import Verdict, example_prompts, judge  # noqa: E402 - after the path is set
 
@@ -49,6 +55,7 @@ STOPS = {
         "AUX002",
         "AUX003",
         "AUX004",
+        "CFG001",
         "CFG002",
         "CFG003",
         "CFG004",
@@ -58,7 +65,7 @@ STOPS = {
         "LAY002",
         "LAY003",
     ),
-    *("MSK001", "MSK002", "MSK003", "ROP001", "TEN002", "TEN003", "ATT002", "VER001", "VER003", "VOC003"),
+    *("MSK001", "MSK002", "MSK003", "ROP001", "TEN002", "TEN003", "ATT002", "VER001", "VER003", "VOC001", "VOC003"),
 }
 
 
@@ -71,6 +78,16 @@ class Pair:
     method: str
     path: Path
     tokens: int
+    verifier: Path = VERIFIER
+
+    @property
+    def runner(self) -> str:
+        """The model runner that has this drafter: V1 refuses DSpark, and DFlash with layers of two kinds."""
+        config = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+        layer = config.get("transformer_layer_config", config)
+        kinds = layer.get("layer_types") if isinstance(layer, dict) else None
+        mixed = isinstance(kinds, list) and 0 < kinds.count("sliding_attention") < len(kinds)
+        return "v2" if self.method == "dspark" or (self.method == "dflash" and mixed) else "v1"
 
 
 def bases(root: Path) -> dict[tuple[str, str], Path]:
@@ -155,6 +172,16 @@ def plant(root: Path) -> list[Pair]:
         path = folder(base[layout, method], root / str(number), change)
         served = tokens or SERVED[method]["num_speculative_tokens"]
         pairs.append(Pair(f"{kind}: {layout} {method}, {name}", kind, method, path, served))
+    for number, (code, layout, method, name, change, of) in enumerate(MORE_FAULTS):
+        path, verifier = base[layout, method], VERIFIER
+        if of == "verifier":
+            verifier = folder(VERIFIER, root / f"more-{number}", change)
+        else:
+            path = folder(path, root / f"more-{number}", change)
+        served = SERVED[method]["num_speculative_tokens"]
+        pairs.append(
+            Pair(f"more faults: {layout} {method}, {code} {name}", "more faults", method, path, served, verifier)
+        )
     return pairs
 
 
@@ -164,10 +191,10 @@ def ask(pairs: list[Pair], engine: str, root: Path, prompts: list[list[int]] | N
     def one(runner: str) -> dict[str, Verdict]:
         cases = []
         for pair in pairs:
-            if (pair.method == "dspark") != (runner == "v2"):
+            if pair.runner != runner:
                 continue
             config = {**SERVED[pair.method], "num_speculative_tokens": pair.tokens, "model": str(pair.path)}
-            case = {"id": pair.name, "verifier": str(VERIFIER), "speculative_config": config, "runner": runner}
+            case = {"id": pair.name, "verifier": str(pair.verifier), "speculative_config": config, "runner": runner}
             case |= {"engine_args": {"max_num_batched_tokens": 64}, "max_tokens": tokens}
             cases.append(case | ({"prompts": prompts} if prompts else {}))
         place = root / runner
@@ -193,7 +220,7 @@ class Row:
 def compare(pair: Pair, verdict: Verdict) -> Row:
     settings = {"speculative_tokens": pair.tokens}
     try:
-        report = api.validate(str(pair.path), verifier=str(VERIFIER), settings=settings, engine=VERSION)
+        report = api.validate(str(pair.path), verifier=str(pair.verifier), settings=settings, engine=VERSION)
     except SpectoolError as error:
         return Row(pair, frozenset(), verdict["stage"], "", f"spectool could not read it: {error.message}")
     codes = frozenset(finding.code for finding in report.findings if finding.severity == "error")
@@ -211,7 +238,7 @@ def disagreement(pair: Pair, verdict: Verdict, codes: frozenset[str]) -> str:
         return "" if codes & STOPS or gated else f"stops at {verdict['stage']} unforeseen"
     if not codes and verdict["missing_params"]:
         return f"clean, but {verdict['missing_params'][0]} was never loaded"
-    loaded = load_verifier(str(VERIFIER)).view
+    loaded = load_verifier(str(pair.verifier)).view
     reading = read_engine(view, pair.method, engine_facts(VERSION), verifier=loaded)  # type: ignore[arg-type]  # the table holds plain str for the method
     if reading.unknown:
         return ""  # spectool says that it does not know
@@ -270,22 +297,26 @@ def prove(engine: str, root: Path) -> list[tuple[str, str, str, str]]:
     return [(field, method, figures(f"good {method}"), figures(field)) for field, method, _ in FLIPS]
 
 
-def table(rows: list[Row], proof: list[tuple[str, str, str, str]]) -> str:
-    """Return docs/conformance.md."""
+def summary(rows: list[Row]) -> str:
+    """Return the first lines of the page."""
     agreed = sum(not row.wrong for row in rows)
     silent = [row for row in rows if row.stage == "ok" and row.codes]
     errors = {row.error for row in rows if row.error}
-    summary = (
+    return (
         f"vLLM {VERSION} (CPU build), {len(rows)} mutated pairs: {agreed} as predicted, {len(rows) - agreed} not. "
         f"{sum(row.stage != 'ok' for row in rows)} stopped, with {len(errors)} distinct messages; "
         f"{len(silent)} ran on in silence with a fault that spectool names."
     )
+
+
+def table(rows: list[Row], proof: list[tuple[str, str, str, str]], said: list[Said], ran: list[Ran]) -> str:
+    """Return docs/conformance.md."""
     lines = [
         "# Agreement with the engine",
         "",
         "Generated by `make conformance`; do not edit.",
         "",
-        summary,
+        summary(rows),
         "",
         "| kind | pairs | stop | run, faulty | run, clean | as predicted |",
         "|---|---|---|---|---|---|",
@@ -297,10 +328,11 @@ def table(rows: list[Row], proof: list[tuple[str, str, str, str]]) -> str:
         good = sum(not row.wrong for row in mine)
         lines.append(f"| {kind} | {len(mine)} | {stop} | {faulty} | {len(mine) - stop - faulty} | {good} |")
     lines += ["", "## Not as predicted", ""]
-    lines += [f"- {row.pair.name}: {row.wrong}" for row in rows if row.wrong] or ["None."]
-    lines += ["", "## Rules seen at work", "", "| rule | pairs |", "|---|---|"]
-    counts = Counter(code for row in rows for code in row.codes)
-    lines += [f"| {code} | {count} |" for code, count in sorted(counts.items())]
+    wrong = [(row.pair.name, row.wrong) for row in rows] + [(item.asked.name, item.wrong) for item in said]
+    wrong += [(item.name, item.wrong) for item in ran]
+    lines += [f"- {name}: {why}" for name, why in wrong if why] or ["None."]
+    lines += launches_table(said) + runs_table(ran)
+    lines += rules_table(Counter(code for row in rows for code in row.codes), said)
     lines += [
         "",
         "## Is the instrument sharp enough?",
@@ -315,37 +347,58 @@ def table(rows: list[Row], proof: list[tuple[str, str, str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def few(pairs: list[Pair], engine: str, root: Path) -> int:
+def few(pairs: list[Pair], engine: str, root: Path) -> list[Row]:
     """Run some pairs and print what both said, for looking into one."""
     verdicts = ask(pairs, engine, root, None, 4)
     rows = [compare(pair, verdicts[pair.name]) for pair in pairs]
     for row in rows:
         codes = ", ".join(sorted(row.codes)) or "clean"
         sys.stdout.write(f"{row.pair.name}: {row.stage} ({codes}; {row.error}) {row.wrong}\n")
-    return 1 if any(row.wrong for row in rows) else 0
+    return rows
+
+
+def ask_launches(engine: str, root: Path, only: str | None) -> tuple[list[Said], list[Ran]]:
+    """Put the launches to both, and run those whose faults act after the configuration."""
+    root.mkdir()
+    asked = [item for item in launches(root) if only is None or only in item.name]
+    verdicts = judge(engine, [item.case for item in asked], root) if asked else {}
+    return [hold(item, verdicts[item.name]) for item in asked], run_launches(engine, root, only)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", required=True, help="the engine's interpreter")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "conformance.md")
-    parser.add_argument("--only", metavar="TEXT", help="run the pairs whose name has this text, and print them alone")
+    parser.add_argument("--only", metavar="TEXT", help="run what has this text in its name, and print it alone")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / "pairs").mkdir()
         pairs = plant(root / "pairs")
-        if options.only is not None:
-            return few([pair for pair in pairs if options.only in pair.name], options.engine, root)
-        (root / "proof").mkdir()
-        proof = prove(options.engine, root / "proof")
-        verdicts = ask(pairs, options.engine, root, None, 4)
-        rows = [compare(pair, verdicts[pair.name]) for pair in pairs]
-    options.out.write_text(table(rows, proof), encoding="utf-8")
-    wrong = [row for row in rows if row.wrong]
-    for row in wrong:
-        sys.stdout.write(f"{row.pair.name}: {row.wrong} ({', '.join(sorted(row.codes)) or 'clean'}; {row.error})\n")
-    sys.stdout.write(f"{len(rows) - len(wrong)} of {len(rows)} as predicted; see {options.out}\n")
+        if options.only is None:
+            (root / "proof").mkdir()
+            proof = prove(options.engine, root / "proof")
+            verdicts = ask(pairs, options.engine, root, None, 4)
+            rows = [compare(pair, verdicts[pair.name]) for pair in pairs]
+        else:
+            rows = few([pair for pair in pairs if options.only in pair.name], options.engine, root)
+        said, ran = ask_launches(options.engine, root / "launches", options.only)
+    if options.only is None:
+        options.out.write_text(table(rows, proof, said, ran), encoding="utf-8")
+        sys.stdout.write(f"see {options.out}\n")
+    for item in said if options.only is not None else ():
+        codes = ", ".join(sorted(item.codes)) or "clean"
+        sys.stdout.write(f"{item.asked.name}: {item.stage} ({codes}; {item.error}) {item.later}\n")
+    wrong = [f"{row.pair.name}: {row.wrong} ({', '.join(sorted(row.codes))}; {row.error})" for row in rows if row.wrong]
+    wrong += [
+        f"{item.asked.name}: {item.wrong} ({', '.join(sorted(item.codes))}; {item.error})"
+        for item in said
+        if item.wrong
+    ]
+    wrong += [f"{item.name}: {item.wrong}" for item in ran if item.wrong]
+    total = len(rows) + len(said) + len(ran)
+    sys.stdout.write("".join(f"WRONG {line}\n" for line in wrong))
+    sys.stdout.write(f"{total - len(wrong)} of {total} as predicted\n")
     return 1 if wrong else 0
 
 

@@ -1,4 +1,5 @@
-"""Plans against the engine: its own parser takes every flag, and its own functions count the same KV cache.
+"""Plans and launch rules against the engine: its own parser takes every flag, its own configuration stops where a rule
+speaks and goes on where none does, and its own functions count the same KV cache.
 
 vLLM 0.32 from the engine environment; of 0.33 the parser's option strings are stored (`tests/golden/vllm-flags`).
 """
@@ -14,12 +15,20 @@ from typing import Any
 
 import pytest
 from command_line import spectool
+from launches import Asked, hold, launches
+from oracle import Verdict, judge
 
 from spectool.planning.kv_capacity import capacity
 from spectool.planning.kv_groups import CacheLayer, UngroupableError
 
 HARNESS = Path(__file__).parent / "harness"
 CASES = 400
+# Where vLLM's own configuration decides, from parallelism to backends; `make conformance` asks about all of them.
+SLICE = ("PAR001", "PAR002", "RUN001", "RUN002", "SPC003", "SPC005", "ADV004", "BUD005", "FEA002", "BKD001")
+SHOWN = [
+    *("speculative_config", "tensor_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens"),
+    *("nnodes", "node_rank", "headless", "shutdown_timeout", "pipeline_parallel_size"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -44,21 +53,56 @@ def ask(engine_python: Path, script: str, question: Any) -> Any:
     return json.loads(lines[-1].removeprefix("ANSWER "))
 
 
-def test_the_engines_parser_takes_every_emitted_command(
-    engine_python: Path, plans: dict[str, dict[str, Any]], pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SPECTOOL_ENGINE", raising=False)
-    monkeypatch.setenv("PATH", "")
+@pytest.fixture(scope="module")
+def emitted(plans: dict[str, dict[str, Any]], pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """Every command spectool writes, as words after `vllm serve`: the plans', two machines', and a flag file."""
     serve = ["serve", str(pairs / "dflash-zlab"), "--verifier", "spectool/tiny-verifier@0123abc"]
-    flag_file = tmp_path / "vllm.yaml"
-    flag_file.write_text(spectool(*serve, "--emit", "vllm-config", "--", "--max-model-len", "512").out)
-    serve = ["serve", str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier"), "--gpus", "a100-80gb:2x2"]
-    several = spectool(*serve, "--dry-run", "--format", "json", "--", "--pipeline-parallel-size", "2")
+    flag_file = tmp_path_factory.mktemp("flags") / "vllm.yaml"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SPECTOOL_ENGINE", raising=False)
+        patch.setenv("PATH", "")
+        flag_file.write_text(spectool(*serve, "--emit", "vllm-config", "--", "--max-model-len", "512").out)
+        serve = ["serve", str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier"), "--gpus", "a100-80gb:2x2"]
+        several = spectool(*serve, "--dry-run", "--format", "json", "--", "--pipeline-parallel-size", "2")
     machines = json.loads(several.out)["machines"]
     commands = [plan["argv"] for plan in plans.values()] + [machine["argv"] for machine in machines]
     assert all(words[:2] == ["vllm", "serve"] for words in commands)
-    words = [*(words[2:] for words in commands), ["--config", str(flag_file)]]
-    *parsed, head, worker, from_file = ask(engine_python, "parse_flags.py", words)
+    return [*(words[2:] for words in commands), ["--config", str(flag_file)]]
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> list[Asked]:
+    """A slice of the launches of `make conformance`: a fault and its near miss for each of these rules."""
+    asked = launches(tmp_path_factory.mktemp("launched"), SLICE)
+    first = {code: next(item.name.split(",")[0] for item in asked if item.code == code) for code in SLICE}
+    return [item for item in asked if item.name.split(",")[0] == first[item.code]]
+
+
+@pytest.fixture(scope="module")
+def verdicts(
+    engine_python: Path, emitted: list[list[str]], launched: list[Asked], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Verdict]:
+    """One engine for all of them: importing it takes longer than the answers."""
+    wanted = {"parse_only": True, "show": SHOWN}
+    cases = [{"id": str(index), "argv": words, **wanted} for index, words in enumerate(emitted)]
+    cases += [item.case for item in launched]
+    return judge(engine_python, cases, tmp_path_factory.mktemp("oracle"))
+
+
+def test_the_engine_stops_where_a_launch_rule_says_so(launched: list[Asked], verdicts: dict[str, Verdict]) -> None:
+    said = [hold(item, verdicts[item.name]) for item in launched]
+    assert [(item.asked.name, item.wrong) for item in said if item.wrong] == []
+    stopped = {item.asked.code for item in said if item.asked.fires and item.stage != "ok"}
+    assert stopped == set(SLICE)
+    assert all(item.stage == "ok" for item in said if not item.asked.fires)
+
+
+def test_the_engines_parser_takes_every_emitted_command(
+    plans: dict[str, dict[str, Any]], emitted: list[list[str]], verdicts: dict[str, Verdict]
+) -> None:
+    answers = [verdicts[str(index)] for index in range(len(emitted))]
+    assert [answer["root"] for answer in answers if not answer["ok"]] == []
+    *parsed, head, worker, from_file = (answer["extra"]["parsed"] for answer in answers)
     assert [(values["nnodes"], values["node_rank"], values["headless"]) for values in (head, worker)] == [
         (2, 0, False),
         (2, 1, True),

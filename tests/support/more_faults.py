@@ -1,0 +1,53 @@
+# ruff: noqa: E501 - tables: one fault, one line
+"""More ways to trip rules that `faults` and `boundaries` show once or twice: three each, for `make conformance`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faults import LAYER
+from mutations import Change, Config, Tensors, both, put, with_int64, with_zeros, without
+
+IDS = "dflash_config.target_layer_ids"
+
+
+def another_class(name: str, **keys: Any) -> Change:
+    """A verifier of a class that hands out no hidden states, with the keys it wants; none of them has q/k norms."""
+
+    def change(config: Config, tensors: Tensors) -> None:
+        config.update({"architectures": [name], **keys})
+        for tensor in [tensor for tensor in tensors if "_norm." in tensor and "self_attn" in tensor]:
+            del tensors[tensor]
+
+    return change
+
+
+# (code, layout, method, what changes, change, what is changed: drafter or verifier)
+MORE_FAULTS: list[tuple[str, str, str, str, Change, str]] = [
+    ("CFG001", "native", "dspark", "no target_layer_ids", put("target_layer_ids", ...), "drafter"),
+    ("AUX002", "native", "dflash", "ids in a string", put(IDS, "0,2,4"), "drafter"),
+    ("AUX002", "converted", "dflash", "no ids", put("aux_hidden_state_layer_ids", ...), "drafter"),
+    ("ATT002", "native", "dflash", "three layer_types", put("layer_types", ["full_attention"] * 3), "drafter"),
+    ("CFG001", "native", "dflash", "no word of DFlash", both(put("dflash_config", ...), put("architectures", ["X"])), "drafter"),
+    ("CFG001", "converted", "dspark", "an unknown kind", put("speculators_model_type", "dspork"), "drafter"),
+    ("EMB001", "native", "dflash", "half the embedding", put("dflash_config.input_embedding_scale", 0.5), "drafter"),
+    ("EMB001", "native", "dflash", "an output multiplier", put("dflash_config.output_multiplier", 2.0), "drafter"),
+    ("HED005", "converted", "dspark", "without the Markov embedding", put("confidence_head_with_markov", False), "drafter"),
+    ("HED005", "native", "dspark", "without the Markov embedding", put("confidence_head_with_markov", False), "drafter"),
+    ("MSK004", "converted", "peagle", "row 0 for the mask", put(f"{LAYER}.mask_token_id", 0), "drafter"),
+    ("MSK004", "converted", "peagle", "a row beside it", put(f"{LAYER}.mask_token_id", 509), "drafter"),
+    ("TEN004", "native", "peagle", "the second norm twice", with_zeros("layers.0.hidden_norm.weight", 128), "drafter"),
+    ("TEN004", "native", "peagle", "q_proj twice", with_zeros("layers.0.self_attn.q_proj.weight", 128, 256), "drafter"),
+    ("VER001", "native", "dflash", "Orion", another_class("OrionForCausalLM"), "verifier"),
+    ("VER001", "native", "dflash", "StableLM", another_class("StableLmForCausalLM", layer_norm_eps=1e-6, norm_eps=1e-6, use_qkv_bias=False), "verifier"),
+    ("VER001", "native", "dspark", "Solar", another_class("SolarForCausalLM", bskcn_1=[2], bskcn_2=[3], bskcn_3=[4], bskcn_4=[5], bskcn_tv=[0.9, 0.8]), "verifier"),
+    ("VER002", "native", "dflash", "trained on 4 layers", put("num_target_layers", 4), "drafter"),
+    ("VER002", "native", "dflash", "trained on 7 layers", put("num_target_layers", 7), "drafter"),
+    ("VER002", "native", "dspark", "trained on 36 layers", put("num_target_layers", 36), "drafter"),
+    ("VER004", "native", "dflash", "no head to borrow", without("lm_head.weight"), "verifier"),
+    ("VER004", "native", "dflash", "no embedding to borrow", without("model.embed_tokens.weight"), "verifier"),
+    ("VER004", "native", "dflash", "neither", without("lm_head.weight", "model.embed_tokens.weight"), "verifier"),
+    ("VOC001", "native", "dflash", "a larger vocabulary", put("vocab_size", 513), "drafter"),
+    ("VOC003", "native", "peagle", "ones for a full vocabulary", with_int64("d2t", [1] * 512), "drafter"),
+    ("VOC003", "converted", "peagle", "a map of a full vocabulary", with_int64("d2t", [0] * 512), "drafter"),
+]  # fmt: skip
