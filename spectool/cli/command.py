@@ -15,13 +15,14 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse; what is wrong with the words is told by Typer, after they were mended here."""
+        words = list(args)  # the parser takes them out one by one
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
             # Typer's usage errors have no public name. They are known by what they carry.
             message = getattr(error, "message", None)
             if isinstance(message, str):
-                error.message = _mended(message, error, ctx, args)  # type: ignore[attr-defined]  # it has one, as read above
+                error.message = _mended(message, error, ctx, words)  # type: ignore[attr-defined]  # it has one, as read above
             raise
 
 

@@ -93,9 +93,10 @@ def main() -> None:
 def _explain(error: SpectoolError) -> None:
     if os.environ.get("SPECTOOL_DEBUG") == "1":
         raise error
+    from spectool.cli.next_step import next_step
     from spectool.report.plain import printable
 
     code = f" [{error.code}]" if error.code else ""
     sys.stderr.write(printable(f"error{code}: {error.message}\n"))
-    if error.hint:
-        sys.stderr.write(printable(f"hint: {error.hint}\n"))
+    if hint := error.hint or next_step(error.message):
+        sys.stderr.write(printable(f"hint: {hint}\n"))
