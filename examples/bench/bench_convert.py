@@ -51,28 +51,37 @@ runpy.run_module("spectool", run_name="__main__", alter_sys=True)
 """
 
 
+# What every DFlash drafter has beside its layers.
+FRAME: dict[str, tuple[int, ...]] = {
+    "fc.weight": (HIDDEN, len(TARGET_LAYERS) * HIDDEN),
+    "hidden_norm.weight": (HIDDEN,),
+    "norm.weight": (HIDDEN,),
+}
+
+
+def layer_shapes(layer: int) -> dict[str, tuple[int, ...]]:
+    """The tensors of one layer of a DFlash drafter for Qwen3-8B, in z-lab's layout."""
+    shapes = {
+        "input_layernorm": (HIDDEN,),
+        "post_attention_layernorm": (HIDDEN,),
+        "self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN),
+        "self_attn.k_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
+        "self_attn.v_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
+        "self_attn.o_proj": (HIDDEN, HEADS * HEAD_DIM),
+        "self_attn.q_norm": (HEAD_DIM,),
+        "self_attn.k_norm": (HEAD_DIM,),
+        "mlp.gate_proj": (INTERMEDIATE, HIDDEN),
+        "mlp.up_proj": (INTERMEDIATE, HIDDEN),
+        "mlp.down_proj": (HIDDEN, INTERMEDIATE),
+    }
+    return {f"layers.{layer}.{name}.weight": shape for name, shape in shapes.items()}
+
+
 def drafter_shapes() -> dict[str, tuple[int, ...]]:
     """The tensors of Qwen3-8B-DFlash-b16, in z-lab's layout."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "fc.weight": (HIDDEN, len(TARGET_LAYERS) * HIDDEN),
-        "hidden_norm.weight": (HIDDEN,),
-        "norm.weight": (HIDDEN,),
-    }
+    shapes = dict(FRAME)
     for layer in range(LAYERS):
-        of_layer = {
-            "input_layernorm": (HIDDEN,),
-            "post_attention_layernorm": (HIDDEN,),
-            "self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN),
-            "self_attn.k_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
-            "self_attn.v_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
-            "self_attn.o_proj": (HIDDEN, HEADS * HEAD_DIM),
-            "self_attn.q_norm": (HEAD_DIM,),
-            "self_attn.k_norm": (HEAD_DIM,),
-            "mlp.gate_proj": (INTERMEDIATE, HIDDEN),
-            "mlp.up_proj": (INTERMEDIATE, HIDDEN),
-            "mlp.down_proj": (HIDDEN, INTERMEDIATE),
-        }
-        shapes |= {f"layers.{layer}.{name}.weight": shape for name, shape in of_layer.items()}
+        shapes |= layer_shapes(layer)
     return dict(sorted(shapes.items()))  # as the format's own writer, which publishers use, orders one dtype
 
 
@@ -103,6 +112,22 @@ def text_config() -> dict[str, object]:
     }
 
 
+def drafter_config(layers: int) -> dict[str, object]:
+    """A DFlash drafter's config for Qwen3-8B, in z-lab's layout."""
+    return text_config() | {
+        "architectures": ["DFlashDraftModel"],
+        "auto_map": {"AutoModel": "dflash.DFlashDraftModel"},
+        "block_size": 16,
+        "dflash_config": {"mask_token_id": 151669, "target_layer_ids": TARGET_LAYERS},
+        "dtype": "bfloat16",
+        "layer_types": ["full_attention"] * layers,
+        "max_window_layers": layers,
+        "num_hidden_layers": layers,
+        "num_target_layers": 36,
+        "transformers_version": "4.57.1",
+    }
+
+
 def header_of(shapes: dict[str, tuple[int, ...]]) -> tuple[bytes, int]:
     """First bytes of a safetensors file of bf16 tensors, and the bytes of data that follow."""
     document: dict[str, object] = {"__metadata__": {"format": "pt"}}
@@ -121,19 +146,7 @@ def header_of(shapes: dict[str, tuple[int, ...]]) -> tuple[bytes, int]:
 def make_drafter(folder: Path) -> int:
     """Write the drafter; returns the bytes of its weight file."""
     folder.mkdir()
-    config = text_config() | {
-        "architectures": ["DFlashDraftModel"],
-        "auto_map": {"AutoModel": "dflash.DFlashDraftModel"},
-        "block_size": 16,
-        "dflash_config": {"mask_token_id": 151669, "target_layer_ids": TARGET_LAYERS},
-        "dtype": "bfloat16",
-        "layer_types": ["full_attention"] * LAYERS,
-        "max_window_layers": LAYERS,
-        "num_hidden_layers": LAYERS,
-        "num_target_layers": 36,
-        "transformers_version": "4.57.1",
-    }
-    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    (folder / "config.json").write_text(json.dumps(drafter_config(LAYERS), indent=2))
     header, nbytes = header_of(drafter_shapes())
     # Pseudo-random mantissas and signs, exponents of values around 0.02: what weights look like.
     block = bytearray(random.Random(0).randbytes(2**24))  # noqa: S311 - bytes to copy, no secret

@@ -19,72 +19,32 @@ import time
 from pathlib import Path
 
 from bench_convert import (
-    HEAD_DIM,
-    HEADS,
-    HIDDEN,
-    INTERMEDIATE,
-    KV_HEADS,
+    FRAME,
     MEMORY_LIMIT,
     REPORTING,
     ROOT,
     WRITE_SLACK,
     Verdict,
+    drafter_config,
     environment,
     header_of,
-    text_config,
+    layer_shapes,
 )
 
 SHARD_BYTES = 2_000_000_000
-TARGET_LAYERS = [1, 9, 17, 25, 33]
-
-
-def shapes_of(layer: int) -> dict[str, tuple[int, ...]]:
-    """The tensors of one layer of a DFlash drafter for Qwen3-8B, in z-lab's layout."""
-    shapes = {
-        "input_layernorm": (HIDDEN,),
-        "post_attention_layernorm": (HIDDEN,),
-        "self_attn.q_proj": (HEADS * HEAD_DIM, HIDDEN),
-        "self_attn.k_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
-        "self_attn.v_proj": (KV_HEADS * HEAD_DIM, HIDDEN),
-        "self_attn.o_proj": (HIDDEN, HEADS * HEAD_DIM),
-        "self_attn.q_norm": (HEAD_DIM,),
-        "self_attn.k_norm": (HEAD_DIM,),
-        "mlp.gate_proj": (INTERMEDIATE, HIDDEN),
-        "mlp.up_proj": (INTERMEDIATE, HIDDEN),
-        "mlp.down_proj": (HIDDEN, INTERMEDIATE),
-    }
-    return {f"layers.{layer}.{name}.weight": shape for name, shape in shapes.items()}
 
 
 def make_source(folder: Path, gigabytes: float) -> int:
     """Write config, index and sparse shards; returns the bytes of the weight files."""
     folder.mkdir()
-    _, per_layer = header_of(shapes_of(0))
+    _, per_layer = header_of(layer_shapes(0))
     layers = max(1, round(gigabytes * 1e9 / per_layer))
-    config = text_config() | {
-        "architectures": ["DFlashDraftModel"],
-        "auto_map": {"AutoModel": "dflash.DFlashDraftModel"},
-        "block_size": 16,
-        "dflash_config": {"mask_token_id": 151669, "target_layer_ids": TARGET_LAYERS},
-        "dtype": "bfloat16",
-        "layer_types": ["full_attention"] * layers,
-        "max_window_layers": layers,
-        "num_hidden_layers": layers,
-        "num_target_layers": 36,
-        "transformers_version": "4.57.1",
-    }
-    (folder / "config.json").write_text(json.dumps(config, indent=2))
-    groups: list[dict[str, tuple[int, ...]]] = [
-        {
-            "fc.weight": (HIDDEN, len(TARGET_LAYERS) * HIDDEN),
-            "hidden_norm.weight": (HIDDEN,),
-            "norm.weight": (HIDDEN,),
-        }
-    ]
+    (folder / "config.json").write_text(json.dumps(drafter_config(layers), indent=2))
+    groups = [dict(FRAME)]
     for layer in range(layers):
-        if header_of(groups[-1] | shapes_of(layer))[1] > SHARD_BYTES:
+        if header_of(groups[-1] | layer_shapes(layer))[1] > SHARD_BYTES:
             groups.append({})
-        groups[-1] |= shapes_of(layer)
+        groups[-1] |= layer_shapes(layer)
     weight_map, total, on_disk = {}, 0, 0
     for number, shapes in enumerate(groups, 1):
         name = f"model-{number:05d}-of-{len(groups):05d}.safetensors"
