@@ -137,6 +137,7 @@ def draft_tensor_parallel(context: Context) -> Iterator[Hit]:
     fix="Use --tensor-parallel-size in place of --pipeline-parallel-size.",
     references=(
         "vLLM 0.33 v1/worker/gpu/spec_decode/eagle/eagle3_utils.py verify_supports_aux_hidden_states_over_pp",
+        "vLLM 0.33 v1/worker/gpu_model_runner.py: only the last stage makes a drafter and sets aux layers",
         "github.com/vllm-project/vllm pull 50514",
     ),
 )
@@ -186,7 +187,7 @@ def context_parallel(context: Context) -> Iterator[Hit]:
     summary="The launch wants more GPUs than it is given.",
     why="vLLM refuses a world larger than the GPUs it sees, unless several machines are named.",
     fix="Lower --tensor-parallel-size or --data-parallel-size, or name more GPUs.",
-    references=("vLLM 0.33 config/parallel.py",),
+    references=("vLLM 0.33 config/parallel.py: World size is larger than the number of available GPUs",),
 )
 def world(context: Context) -> Iterator[Hit]:
     """Multiplies the three sizes and compares, where GPUs are named and one machine is meant."""

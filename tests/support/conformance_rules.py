@@ -32,7 +32,6 @@ WHY_NOT = {
     "SCH002": "of a file alone, before any engine",
     "SCH003": "of a file alone, before any engine",
     "SLT005": "a warning: the engine drafts any number of positions",
-    "VER001": "its class takes a verifier of another architecture",
     "VER003": "takes a verifier of another width",
     "VER005": "of the short form, which needs the Hub",
     "VER006": "vLLM reads no tokenizer of a drafter: silent",
