@@ -62,7 +62,7 @@ def _rope_fix(context: Context) -> str | None:
     if trained.interleaved != run.interleaved:
         where = "transformer_layer_config" if "speculators_model_type" in context.view.config else "config.json"
         said = str(not trained.interleaved).lower()
-        return f"Write `is_neox_style: {said}` in {where}, the key vLLM reads (0.28 or newer); `spectool convert` does."
+        return f"Write `is_neox_style: {said}` in {where}, the key vLLM reads (0.29 or newer); `spectool convert` does."
     return None
 
 

@@ -141,6 +141,9 @@ BOUNDARIES = [
     N("QNT004", "dflash", quantised("fp8"), nothing),
     N("ROP001", "dflash", put("rope_theta", 10001.0), put("rope_theta", 10000.0)),
     N("ROP002", "dflash", put("rope_parameters.partial_rotary_factor", 0.5), put("rope_parameters.partial_rotary_factor", 1.0)),
+    # vLLM 0.28 alone gives DFlash the verifier's rope layout.
+    N("ROP002", "dflash", put("architectures", ["GlmMoeDsaForCausalLM"]), put("architectures", ["Qwen3ForCausalLM"]), of="verifier", engine=("0.28.0", "0.28.0"), oracle=False),
+    N("ROP002", "dflash", put("architectures", ["DeepseekV3ForCausalLM"]), put("architectures", ["DeepseekV3ForCausalLM"]), of="verifier", engine=("0.28.0", "0.29.0"), oracle=False),
     N("ROP003", "dflash", put("rope_parameters.rope_theta", 10001.0), put("rope_parameters.rope_theta", 10000.0), of="verifier"),
     C("SLT001", "dspark", put("sample_from_anchor", ...), put("sample_from_anchor", True)),
     N("SLT001", "dspark", put("dflash_config", {"sample_from_anchor": True}), put("dflash_config", {"sample_from_anchor": False})),

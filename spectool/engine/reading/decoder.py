@@ -54,10 +54,12 @@ def dimensions(flat: Flat, *, block: bool) -> Dimensions:
     )
 
 
-def rope(flat: Flat, head_dim: int, fallback_theta: float, facts: EngineFacts) -> Rope:
+def rope(
+    flat: Flat, head_dim: int, fallback_theta: float, facts: EngineFacts, *, interleaved: bool | None = None
+) -> Rope:
     """Return what `get_rope` builds. Unlike the trainers' rotary classes it obeys `partial_rotary_factor`.
 
-    Source: vLLM 0.33 `model_executor/layers/rotary_embedding/__init__.py`.
+    Source: vLLM 0.33 `model_executor/layers/rotary_embedding/__init__.py`. `interleaved` overrules the configuration.
     """
     keys = rope_keys(flat)
     if keys is None:
@@ -68,7 +70,8 @@ def rope(flat: Flat, head_dim: int, fallback_theta: float, facts: EngineFacts) -
         raise EngineRefusedError(
             "ROP001", f"rope_theta {theta!r} with partial_rotary_factor {partial!r} cannot be built"
         )
-    interleaved = "config_neox_style" in facts.features and not flat.get("is_neox_style", True)
+    if interleaved is None:
+        interleaved = "config_neox_style" in facts.features and not flat.get("is_neox_style", True)
     width = keys.get("rope_dim") or int(head_dim * partial)
     return Rope(float(theta), int(width), scaling_of(_amplitude(keys, facts)), interleaved=interleaved)
 

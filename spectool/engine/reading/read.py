@@ -114,7 +114,7 @@ def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter
         dimensions=sizes,
         attention=decoder.dflash_attention(flat, sizes.num_layers, facts, dspark=method == "dspark"),
         # set_default_rope_theta: a Speculators folder without a base gets 1000000.
-        rope=decoder.rope(flat, sizes.head_dim, 1_000_000.0, facts),
+        rope=decoder.rope(flat, sizes.head_dim, 1_000_000.0, facts, interleaved=_verifiers_layout(request, method)),
         qk_norm=True,
         rms_norm_eps=decoder.epsilon(flat),
         attention_bias=bool(flat.get("attention_bias", False)),
@@ -124,6 +124,26 @@ def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter
         value_scale=float(own.get("attention_value_scale") or 1.0) if request.has("value_scale") else 1.0,
         max_position_embeddings=flat.get("max_position_embeddings"),
     )
+
+
+# Verifiers whose rotary embedding is interleaved: `is_neox_style=False` in vLLM 0.28 models/deepseek_v2.py (and its
+# subclasses for GLM-5, Kimi-K2.5 and Mistral-Large-3 too), models/deepseek_v4, ernie45.py and glm.py.
+_INTERLEAVED = {
+    *("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM"),
+    *("GlmMoeDsaForCausalLM", "KimiK25ForConditionalGeneration", "MistralLarge3ForCausalLM"),
+    *("Ernie4_5ForCausalLM", "GlmForCausalLM"),
+}
+
+
+def _verifiers_layout(request: Request, method: Method) -> bool | None:
+    """Return whether DFlash's rope is interleaved where the verifier decides (0.28 alone); None where it does not.
+
+    Source: vLLM 0.28 `v1/spec_decode/dflash.py` load_model, `v1/worker/gpu/spec_decode/dflash/utils.py`.
+    """
+    verifier = request.verifier
+    if method != "dflash" or not request.has("verifier_neox_style") or verifier is None or not verifier.architectures:
+        return None
+    return verifier.architectures[0] in _INTERLEAVED
 
 
 def _aux_layers(request: Request, method: Method) -> tuple[int, ...] | None:

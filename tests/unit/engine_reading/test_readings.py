@@ -214,7 +214,9 @@ SWA = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 64, "use_slid
         ("native DFlash: ids were not shifted", drafters.zlab(Size()), "0.22.1"),
         ("native DFlash with windows", drafters.zlab(Size(extra=SWA)), "0.26.0"),
         ("native DFlash, windows, not causal", drafters.zlab(Size(extra=SWA), is_causal=False), "0.28.0"),
-        ("native DFlash, interleaved rope", drafters.zlab(Size(extra={"is_neox_style": False})), "0.28.0"),
+        # 0.28 reads the key and then takes the verifier's layout all the same.
+        ("native DFlash, interleaved rope", drafters.zlab(Size(extra={"is_neox_style": False})), "0.29.0"),
+        ("native DSpark, interleaved rope", drafters.deepspec(Size(extra={"is_neox_style": False})), "0.28.0"),
         ("native DSpark", drafters.deepspec(Size()), "0.25.1"),
         ("native P-EAGLE", drafters.peagle(Size()), "0.22.1"),
         ("native P-EAGLE of qwen3", drafters.peagle(Size(qk_norm=True)), "0.24.0"),
