@@ -62,7 +62,12 @@ STOPS = {
 
 # (rule, what spectool says, when it acts, how that was seen): vLLM's configuration takes these.
 LATER: list[tuple[str, str, str, str]] = [
-    ("PAR001", r"MLP|key-value", "load", "an assertion of the split layer; needs ranks"),
+    (
+        "PAR001",
+        r"^(?!.*does not divide the \w+'s heads \().*(width|MLP|kv heads)",
+        "load",
+        "an assertion of the split layer; needs ranks",
+    ),
     ("PAR003", r"", "load, or the first step", "needs stages"),
     ("PAR005", r"x [2-9]\d* copies", "load", "each copy counts its own ranks; the second finds no GPU"),
     ("QNT001", r"MLX", "load", "needs a GPU's kernels"),
