@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -32,7 +33,7 @@ READ_SLACK, WRITE_SLACK = 64e6, 4e6
 MEMORY_LIMIT = 150e6
 TIME_LIMIT, TIME_LIMIT_ON_A_NOISY_DISK, NOISE = 1.25, 2.0, 0.10
 HELP_LIMIT = 2.0
-VALIDATE_LIMIT = 3.0
+COMMAND_LIMIT, COMMAND_RUNS = 3.0, 10
 FOREIGN = ("torch", "vllm", "transformers", "numpy")
 
 # Runs spectool as `python -m` does, and reports on itself when it ends: a parent sees neither a finished process's
@@ -191,7 +192,7 @@ class Verdict:
     failed: list[str] = field(default_factory=list)
 
     def line(self, what: str, value: str, limit: str, *, holds: bool) -> None:
-        print(f"  {what:<34}{value:>14}{limit:>20}  {'ok' if holds else 'FAILED'}")
+        print(f"  {what:<42}{value:>6}{limit:>20}  {'ok' if holds else 'FAILED'}")
         if not holds:
             self.failed.append(what)
 
@@ -282,21 +283,29 @@ def measure_help(verdict: Verdict) -> None:
     verdict.line("help / imports", f"{ratio:.2f}", f"<= {HELP_LIMIT}", holds=ratio <= HELP_LIMIT)
 
 
-def measure_validate(verdict: Verdict) -> None:
-    """Check a small pair; `serve --dry-run` is meant to stay within the same limit."""
-    print("\nseconds to check a local pair, 7 alternating runs each")
+def measure_commands(verdict: Verdict) -> None:
+    """Check and plan a small pair, against the imports of what they are made with, all by turns."""
+    print(f"\nseconds to check and plan a local pair, {COMMAND_RUNS} alternating runs each")
     pairs = ROOT / "examples" / "pairs"
-    command = ["validate", str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier")]
+    pair = [str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier")]
+    spectool = [sys.executable, "-m", "spectool"]
     imports = "import typer, pydantic, rich; from pydantic import BaseModel"
-    ours, theirs = alternate(
-        7,
-        lambda: timed([sys.executable, "-m", "spectool", *command]),
-        lambda: timed([sys.executable, "-c", imports]),
-    )
-    print(f"  {'spectool validate':<34}{min(ours):>14.3f}")
-    print(f"  {imports[:34]:<34}{min(theirs):>14.3f}")
-    ratio = min(ours) / min(theirs)
-    verdict.line("validate / imports", f"{ratio:.2f}", f"<= {VALIDATE_LIMIT}", holds=ratio <= VALIDATE_LIMIT)
+    commands = {
+        imports[:34]: [sys.executable, "-c", imports],
+        "validate": [*spectool, "validate", *pair],
+        "serve --dry-run": [*spectool, "serve", *pair, "--dry-run"],
+        "serve --gpus h200:1 --dry-run": [*spectool, "serve", *pair, "--gpus", "h200:1", "--dry-run"],
+    }
+    best = dict.fromkeys(commands, math.inf)
+    for _ in range(COMMAND_RUNS):
+        for name, command in commands.items():
+            best[name] = min(best[name], timed(command))
+    for name, seconds in best.items():
+        print(f"  {name:<34}{seconds:>14.3f}")
+    base, *others = best
+    for name in others:
+        ratio = best[name] / best[base]
+        verdict.line(f"{name} / imports", f"{ratio:.2f}", f"<= {COMMAND_LIMIT}", holds=ratio <= COMMAND_LIMIT)
 
 
 def main() -> None:
@@ -313,7 +322,7 @@ def main() -> None:
         print(f"drafter: z-lab DFlash for Qwen3-8B, {LAYERS} layers, {size / 1e9:.3f} GB in one file")
         measure_copy(work / "drafter", work / "verifier", work, max(options.runs, 5), verdict)
         measure_help(verdict)
-        measure_validate(verdict)
+        measure_commands(verdict)
     if verdict.failed:
         sys.exit(f"\nfailed: {', '.join(verdict.failed)}")
 

@@ -73,25 +73,36 @@ def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int,
         ) from None
     except RecursionError:
         raise SourceError(f"{source}: more than {MAX_DEPTH} levels of lists and objects") from None
-    _check_values(value, source)
+    _check_depth(value, source)
+    if "\\u" in text or not text.isascii():  # else no text in it can hold half of a pair
+        _check_texts(value, source)
     return value
 
 
-def _check_values(document: Any, source: str) -> None:
-    level, depth = [document], 0
+def _check_depth(document: Any, source: str) -> None:
+    level, depth = [document] if isinstance(document, list | dict) else [], 0
     while level:
         depth += 1
-        below: list[Any] = []
-        for value in level:
-            if isinstance(value, str):
-                _check_text(value, source)
-            elif isinstance(value, list | dict):
-                if depth > MAX_DEPTH:
-                    raise SourceError(f"{source}: more than {MAX_DEPTH} levels of lists and objects")
-                below.extend(value)
-                if isinstance(value, dict):
-                    below.extend(value.values())
-        level = below
+        if depth > MAX_DEPTH:
+            raise SourceError(f"{source}: more than {MAX_DEPTH} levels of lists and objects")
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, dict) else value)
+            if isinstance(inner, list | dict)
+        ]
+
+
+def _check_texts(document: Any, source: str) -> None:
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            _check_text(value, source)
+        elif isinstance(value, list | dict):
+            left.extend(value)
+            if isinstance(value, dict):
+                left.extend(value.values())
 
 
 def _check_text(value: str, source: str) -> None:

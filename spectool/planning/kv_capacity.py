@@ -59,7 +59,11 @@ def capacity(layers: Sequence[CacheLayer], pool: int, length: int, in_flight: in
         UngroupableError: vLLM refuses these layers together.
 
     """
-    groups = group_layers(layers)
+    return held(group_layers(layers), pool, length, in_flight)
+
+
+def held(groups: tuple[Group, ...], pool: int, length: int, in_flight: int) -> Capacity:
+    """Return the same for layers that are grouped already."""
     block_bytes = max(group.bytes_per_block for group in groups)
     per_request = sum(group.blocks(length, in_flight) for group in groups)
     return Capacity(length, block_bytes, max(0, pool // block_bytes), per_request, groups)
@@ -67,12 +71,13 @@ def capacity(layers: Sequence[CacheLayer], pool: int, length: int, in_flight: in
 
 def longest(layers: Sequence[CacheLayer], pool: int, limit: int, in_flight: int) -> int:
     """Return the largest length up to `limit` of which one request fits; 0 where not even one token does."""
-    if not capacity(layers, pool, 1, in_flight).fits:
+    groups = group_layers(layers)
+    if not held(groups, pool, 1, in_flight).fits:
         return 0
     low, high = 1, limit
     while low < high:
         middle = (low + high + 1) // 2
-        if capacity(layers, pool, middle, in_flight).fits:
+        if held(groups, pool, middle, in_flight).fits:
             low = middle
         else:
             high = middle - 1
