@@ -63,7 +63,7 @@ def environment(site: Path, behaviour: Mapping[str, Any] | None = None, **more: 
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "SPECTOOL_", "HF_"))}
     return kept | {
         "PYTHONPATH": f"{site}{os.pathsep}{root}",
-        "PYTHONWARNINGS": "error",
+        "PYTHONWARNINGS": "error,ignore:'click:DeprecationWarning",  # typer's oldest release beside the newest click
         "XDG_CACHE_HOME": str(site.parent / "cache"),
         "SPECTOOL_ENGINE": sys.executable,
         "FAKE_ENGINE": json.dumps(dict(behaviour or {})),
