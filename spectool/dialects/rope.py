@@ -55,6 +55,9 @@ def read_rope(decoder: Mapping[str, Any], policy: RopePolicy, head_dim: int, res
     if keys is None:
         resolver.gaps.append(Gap("rope", "malformed", "rope_parameters is nested per layer type, one rope is expected"))
         return None
+    if not isinstance(keys.get("rope_type", ""), str):
+        resolver.gaps.append(Gap("rope", "malformed", f"rope_type is {keys['rope_type']!r}, not a name"))
+        return None
     theta = resolver.settings.get("rope.theta", keys.get("rope_theta"))
     flat = decoder.get("rope_theta")
     if "rope.theta" not in resolver.settings and is_number(flat) and is_number(theta) and flat != theta:

@@ -64,6 +64,8 @@ def rope(
     keys = rope_keys(flat)
     if keys is None:
         raise EngineRefusedError("ROP001", "rope_parameters is nested per layer type (TypeError in vLLM's get_rope)")
+    if not isinstance(keys.get("rope_type", ""), str):
+        raise EngineRefusedError("ROP001", f"rope_type is {keys['rope_type']!r}, not a name")
     theta = keys.get("rope_theta", flat.get("default_theta", fallback_theta))
     partial = keys.get("partial_rotary_factor", 1.0)
     if not is_number(theta) or not is_number(partial) or not 0 < partial <= 1:
