@@ -14,7 +14,6 @@ otherwise, or show the field in what the engine reports.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections import Counter
@@ -65,7 +64,7 @@ STOPS = {
         "LAY002",
         "LAY003",
     ),
-    *("MSK001", "MSK002", "MSK003", "ROP001", "TEN002", "TEN003", "ATT002", "VER001", "VER003", "VOC001", "VOC003"),
+    *("MSK001", "MSK002", "MSK003", "ROP001", "TEN002", "TEN003", "ATT002", "ATT003", "VER001", "VER003", "VOC001", "VOC003"),
 }
 
 
@@ -82,12 +81,19 @@ class Pair:
 
     @property
     def runner(self) -> str:
-        """The model runner that has this drafter: V1 refuses DSpark, and DFlash with layers of two kinds."""
-        config = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
-        layer = config.get("transformer_layer_config", config)
-        kinds = layer.get("layer_types") if isinstance(layer, dict) else None
-        mixed = isinstance(kinds, list) and 0 < kinds.count("sliding_attention") < len(kinds)
-        return "v2" if self.method == "dspark" or (self.method == "dflash" and mixed) else "v1"
+        """The model runner that has this drafter: V1 refuses DSpark, and DFlash with layers of two kinds.
+
+        Layers are taken from spectool's reading, since a config may leave them to its model_type.
+        """
+        if self.method != "dflash":
+            return "v2" if self.method == "dspark" else "v1"
+        try:
+            _, view = load_drafter(str(self.path))
+            drafter = read_engine(view, "dflash", engine_facts(VERSION)).drafter
+        except SpectoolError:
+            return "v1"
+        windows = {layer.window is None for layer in drafter.attention} if drafter is not None else set()
+        return "v2" if len(windows) > 1 else "v1"
 
 
 def bases(root: Path) -> dict[tuple[str, str], Path]:

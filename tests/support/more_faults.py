@@ -6,18 +6,23 @@ from __future__ import annotations
 from typing import Any
 
 from faults import LAYER
-from mutations import Change, Config, Tensors, both, put, with_int64, with_zeros, without
+from mutations import MIXED, Change, Config, Tensors, both, put, with_int64, with_zeros, without
 
 IDS = "dflash_config.target_layer_ids"
 
 
-def another_class(name: str, **keys: Any) -> Change:
-    """A verifier of a class that hands out no hidden states, with the keys it wants; none of them has q/k norms."""
+def another_class(name: str, *, biased: bool = False, **keys: Any) -> Change:
+    """A verifier of a class that hands out no hidden states, with the keys it wants; none of them has q/k norms.
+
+    `biased`: its norms have biases, which vLLM wants in the file.
+    """
 
     def change(config: Config, tensors: Tensors) -> None:
         config.update({"architectures": [name], **keys})
         for tensor in [tensor for tensor in tensors if "_norm." in tensor and "self_attn" in tensor]:
             del tensors[tensor]
+        for tensor in [tensor for tensor in tensors if biased and tensor.endswith("norm.weight")]:
+            with_zeros(tensor.replace(".weight", ".bias"), *tensors[tensor][1])(config, tensors)
 
     return change
 
@@ -28,6 +33,8 @@ MORE_FAULTS: list[tuple[str, str, str, str, Change, str]] = [
     ("AUX002", "native", "dflash", "ids in a string", put(IDS, "0,2,4"), "drafter"),
     ("AUX002", "converted", "dflash", "no ids", put("aux_hidden_state_layer_ids", ...), "drafter"),
     ("ATT002", "native", "dflash", "three layer_types", put("layer_types", ["full_attention"] * 3), "drafter"),
+    ("clean", "native", "dflash", "sliding beside full layers", MIXED, "drafter"),
+    ("ROP002", "native", "dflash", "sliding beside full layers, half rotated", both(MIXED, put("rope_parameters.partial_rotary_factor", 0.5)), "drafter"),
     ("CFG001", "native", "dflash", "no word of DFlash", both(put("dflash_config", ...), put("architectures", ["X"])), "drafter"),
     ("CFG001", "converted", "dspark", "an unknown kind", put("speculators_model_type", "dspork"), "drafter"),
     ("EMB001", "native", "dflash", "half the embedding", put("dflash_config.input_embedding_scale", 0.5), "drafter"),
@@ -38,8 +45,8 @@ MORE_FAULTS: list[tuple[str, str, str, str, Change, str]] = [
     ("MSK004", "converted", "peagle", "a row beside it", put(f"{LAYER}.mask_token_id", 509), "drafter"),
     ("TEN004", "native", "peagle", "the second norm twice", with_zeros("layers.0.hidden_norm.weight", 128), "drafter"),
     ("TEN004", "native", "peagle", "q_proj twice", with_zeros("layers.0.self_attn.q_proj.weight", 128, 256), "drafter"),
-    ("VER001", "native", "dflash", "Orion", another_class("OrionForCausalLM"), "verifier"),
-    ("VER001", "native", "dflash", "StableLM", another_class("StableLmForCausalLM", layer_norm_eps=1e-6, norm_eps=1e-6, use_qkv_bias=False), "verifier"),
+    ("VER001", "native", "dflash", "Orion", another_class("OrionForCausalLM", biased=True), "verifier"),
+    ("VER001", "native", "dflash", "StableLM", another_class("StableLmForCausalLM", biased=True, layer_norm_eps=1e-6, norm_eps=1e-6, use_qkv_bias=False), "verifier"),
     ("VER001", "native", "dspark", "Solar", another_class("SolarForCausalLM", bskcn_1=[2], bskcn_2=[3], bskcn_3=[4], bskcn_4=[5], bskcn_tv=[0.9, 0.8]), "verifier"),
     ("VER002", "native", "dflash", "trained on 4 layers", put("num_target_layers", 4), "drafter"),
     ("VER002", "native", "dflash", "trained on 7 layers", put("num_target_layers", 7), "drafter"),
