@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -81,7 +82,8 @@ def _shipped_matches() -> dict[str, Match]:
 def match_of(text: str) -> Match:
     """Return the table [match] of a dialect file that ships, unchecked: a test holds it against the whole file."""
     table = tomllib.loads(text.partition("\n[match]\n")[2].partition("\n[")[0])
-    return Match.model_construct(**{key: tuple(predicates) for key, predicates in table.items()})
+    predicates: dict[str, Any] = {key: tuple(texts) for key, texts in table.items()}
+    return Match.model_construct(**predicates)
 
 
 def _with(known: dict[str, Dialect], *folders: Traversable) -> dict[str, Dialect]:
