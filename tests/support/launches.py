@@ -81,7 +81,7 @@ LATER: list[tuple[str, str, str, str]] = [
     ("RUN004", r"", "silent, or a stop at fc: other aux layers", "run here"),
     ("SPC002", r"parallel_drafting is not true", "silent: drafts token by token", "run here"),
     ("SPC002", r"takes this path for draft_model", "silent: acceptance length 1", "run here"),
-    ("ADV001", r": graphs of", "graph capture", "needs a GPU"),
+    ("ADV001", r": (graphs of|\w+ on compute capability)", "graph capture", "needs a GPU"),
     ("ADV001", r"use_local_argmax_reduction", "load", "with graphs only: needs a GPU"),
     ("ADV002", r"", "load", "run here"),
     ("ADV003", r"", "load", "run here"),

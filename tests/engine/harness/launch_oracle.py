@@ -5,6 +5,7 @@ Used by engine_oracle.py for cases with `argv`. vLLM's CUDA platform class stand
 said to be there: what it checks in plain Python (graphs, ranks, backends, runner) is then checked as on such a GPU.
 """
 
+import contextlib
 import functools
 import importlib
 import os
@@ -25,6 +26,10 @@ class Kernels(types.ModuleType):
 
 def stand_in() -> None:
     """Let vLLM believe in CUDA devices from now on. What it imports with kernels must be imported by then."""
+    with contextlib.suppress(Exception):  # imports every quantisation there is, some of which ask for their kernels
+        from vllm.model_executor.layers.quantization import get_quantization_config
+
+        get_quantization_config("fp8")
     for name in ("vllm._C_stable_libtorch", "vllm.vllm_flash_attn"):
         sys.modules[name] = Kernels(name)
     from vllm.platforms import current_platform
