@@ -64,7 +64,20 @@ STOPS = {
         "LAY002",
         "LAY003",
     ),
-    *("MSK001", "MSK002", "MSK003", "ROP001", "TEN002", "TEN003", "ATT002", "ATT003", "VER001", "VER003", "VOC001", "VOC003"),
+    *(
+        "MSK001",
+        "MSK002",
+        "MSK003",
+        "ROP001",
+        "TEN002",
+        "TEN003",
+        "ATT002",
+        "ATT003",
+        "VER001",
+        "VER003",
+        "VOC001",
+        "VOC003",
+    ),
 }
 
 
@@ -214,13 +227,14 @@ def ask(pairs: list[Pair], engine: str, root: Path, prompts: list[list[int]] | N
 
 @dataclass(frozen=True)
 class Row:
-    """What both said of one pair. `wrong` is empty where they agree."""
+    """What both said of one pair: errors as `codes`, `others` beside them. `wrong` is empty where they agree."""
 
     pair: Pair
     codes: frozenset[str]
     stage: str
     error: str
     wrong: str
+    others: frozenset[str] = frozenset()
 
 
 def compare(pair: Pair, verdict: Verdict) -> Row:
@@ -232,7 +246,8 @@ def compare(pair: Pair, verdict: Verdict) -> Row:
     codes = frozenset(finding.code for finding in report.findings if finding.severity == "error")
     stopped = not verdict["ok"]
     error = (verdict["root"] or "").splitlines()[0][:60] if stopped else ""
-    return Row(pair, codes, verdict["stage"], error, disagreement(pair, verdict, codes))
+    others = frozenset(finding.code for finding in report.findings) - codes
+    return Row(pair, codes, verdict["stage"], error, disagreement(pair, verdict, codes), others)
 
 
 def disagreement(pair: Pair, verdict: Verdict, codes: frozenset[str]) -> str:
@@ -338,7 +353,7 @@ def table(rows: list[Row], proof: list[tuple[str, str, str, str]], said: list[Sa
     wrong += [(item.name, item.wrong) for item in ran]
     lines += [f"- {name}: {why}" for name, why in wrong if why] or ["None."]
     lines += launches_table(said) + runs_table(ran)
-    lines += rules_table(Counter(code for row in rows for code in row.codes), said)
+    lines += rules_table(Counter(code for row in rows for code in row.codes | row.others), said)
     lines += [
         "",
         "## Is the instrument sharp enough?",
