@@ -51,9 +51,11 @@ def bar_lines(shares: Sequence[float], expected: Positions | None = None, *, blo
     lines = []
     for place, share in enumerate(shares):
         low, high = spans[place] if place < len(spans) else (1.0, 0.0)
+        first, last = min(round(low * _WIDTH), _WIDTH - 1), round(high * _WIDTH)
+        last = max(last, first + 1) if low <= high else 0  # a span of no width is a mark
         cells = [
             {(True, True): both, (True, False): measured, (False, True): span, (False, False): empty}[
-                cell < round(share * _WIDTH), round(low * _WIDTH) <= cell < max(round(high * _WIDTH), 1) and low <= high
+                cell < round(share * _WIDTH), first <= cell < last
             ]
             for cell in range(_WIDTH)
         ]

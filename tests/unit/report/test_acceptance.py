@@ -13,7 +13,7 @@ SPAN = Positions((0.5, 0.25), (0.75, 0.25), "somebody")
 def test_measured_expected_and_both_are_told_apart() -> None:
     first, second, third, legend = bar_lines([0.6, 0.1, 0.05], SPAN)
     assert first == "position  1 |" + "#" * 20 + "=" * 4 + "-" * 6 + " " * 10 + "|  60%  expected 50% to 75%"
-    assert second.endswith("|  10%  expected 25%")
+    assert second == "position  2 |####      -" + " " * 29 + "|  10%  expected 25%"
     assert third == "position  3 |" + "#" * 2 + " " * 38 + "|   5%"  # nothing is expected of it
     assert legend == "# measured, - expected, = both; expected somebody"
 
