@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
 from checkpoints import safetensors_bytes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,9 @@ from safetensors import SafetensorError, deserialize
 
 from spectool.checkpoint.header import DTYPE_BITS, encode_header, read_header
 from spectool.errors import SourceError
+
+# The oracle here is the newest safetensors: older releases know fewer dtypes, and read none of half a byte.
+OLD = tuple(map(int, version("safetensors").split(".")[:2])) < (0, 8)
 
 Found = dict[str, tuple[str, tuple[int, ...], bytes]]
 
@@ -56,6 +61,7 @@ def ours(raw: bytes) -> Found | None:
     }
 
 
+@pytest.mark.skipif(OLD, reason="an older safetensors is another oracle")
 @given(tensor_sets(), st.dictionaries(names, names, max_size=3))
 @settings(deadline=None)  # files are written; a busy disk is no failure
 def test_what_is_encoded_is_read_back_by_both(
@@ -92,6 +98,7 @@ HEADERS = st.dictionaries(
 )
 
 
+@pytest.mark.skipif(OLD, reason="an older safetensors is another oracle")
 @given(HEADERS, st.binary(max_size=40))
 @settings(max_examples=250, deadline=None)
 def test_same_verdict_on_entries(header: dict[str, Any], data: bytes) -> None:
@@ -112,6 +119,7 @@ BASE = _whole(
 )
 
 
+@pytest.mark.skipif(OLD, reason="an older safetensors is another oracle")
 @given(st.integers(0, len(BASE) - 1), st.binary(max_size=3), st.integers(0, 3))
 @settings(max_examples=600, deadline=None)
 @example(8, b" ", 1)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from safetensors import SafetensorError, deserialize
 
 from spectool.checkpoint.header import DTYPE_BITS, encode_header, read_header
 from spectool.errors import OutputError, SourceError
+
+# The oracle here is the newest safetensors: older releases know fewer dtypes, and read none of half a byte.
+OLD = tuple(map(int, version("safetensors").split(".")[:2])) < (0, 8)
 
 OK: dict[str, Any] = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
 
@@ -34,6 +38,7 @@ def test_header_says_where_each_tensor_lies(tmp_path: Path) -> None:
         assert raw[tensor.start : tensor.start + tensor.nbytes] == data
 
 
+@pytest.mark.skipif(OLD, reason="an older safetensors is another oracle")
 def test_dtypes_are_those_of_the_installed_safetensors() -> None:
     with pytest.raises(SafetensorError) as refused:
         deserialize(safetensors_bytes(entry(dtype="no such"), b"1234"))
@@ -179,6 +184,7 @@ def test_ambiguous_headers_are_refused_beyond_safetensors(case: str, tmp_path: P
         read_header(file)
 
 
+@pytest.mark.skipif(OLD, reason="an older safetensors is another oracle")
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_unusual_headers_are_accepted_as_safetensors_does(case: str, tmp_path: Path) -> None:
     header, data = ACCEPTED[case]

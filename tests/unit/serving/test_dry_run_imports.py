@@ -9,10 +9,12 @@ from pathlib import Path
 
 CODE = """
 import contextlib, io, sys
+import typer
+its_own = set(sys.modules)  # early releases bring rich along
 from spectool.cli.main import main
 with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
     main()
-print(" ".join(sys.modules))
+print(" ".join(set(sys.modules) - its_own))
 """
 # Each was seen to cost tens of milliseconds, or drags in what does.
 NOT_NEEDED = {
