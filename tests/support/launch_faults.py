@@ -154,6 +154,8 @@ LAUNCHES: list[Row] = [
     row("ADV001", "dspark", ("--enforce-eager", *sc(enable_adaptive_verification=True)), ("--enforce-eager", *sc(enable_adaptive_verification=False))),
     row("ADV001", "dflash", sc(enable_adaptive_verification=True, use_local_argmax_reduction=True), sc(enable_adaptive_verification=True, use_local_argmax_reduction=False)),
     row("ADV001", "dspark", ("--enable-lora", *AV), ("--no-enable-lora", *AV)),
+    row("ADV001", "dspark", AV, (*AV, "--attention-backend=TRITON_ATTN"), gpus="a100-80gb:1"),
+    row("ADV001", "dspark", (*AV, "--attention-backend=FLASHINFER"), AV, gpus="h100-80gb:1"),
     row("ADV001", "dspark", ("-pp=2", *AV), ("-pp=1", *AV), engine="0.32.0"),
     row("ADV001", "dspark", (*cc("NONE"), *AV), (*cc("FULL_DECODE_ONLY"), *AV)),
     row("ADV001", "dspark", (*cc("PIECEWISE"), *AV), (*cc("FULL"), *AV), engine="0.30.0"),
