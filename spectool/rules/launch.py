@@ -17,8 +17,8 @@ from spectool.checkpoint.small_file import read_small_text
 from spectool.errors import UsageError
 from spectool.formats.lookup import is_int
 from spectool.planning import flags
+from spectool.planning.lax import read_lax
 from spectool.planning.own import Own, own_flags
-from spectool.rules.lax import read_lax
 
 if TYPE_CHECKING:
     from spectool.planning.gpus import Gpus

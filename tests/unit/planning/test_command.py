@@ -147,7 +147,7 @@ def test_neighbours_of_refused_flags_pass(extra: list[str]) -> None:
 @pytest.mark.parametrize("spelling", ["--speculative-config", "--speculative_config", "-sc"])
 @pytest.mark.parametrize("joined", [True, False])
 def test_the_users_speculative_config_is_merged_and_wins(spelling: str, joined: bool) -> None:
-    value = '{"num_speculative_tokens": 3, "attention-backend": "X"}'
+    value = '{"num-speculative-tokens": "3", "attention-backend": "X"}'  # vLLM takes both spellings, and "3" for 3
     given = [f"{spelling}={value}"] if joined else [spelling, value]
     argv = serve_command(engine(), "org/name", DFLASH, ["--port", "1", *given, "--seed", "2"])
     merged = json.loads(argv[argv.index("--speculative-config") + 1])
@@ -162,7 +162,7 @@ def test_the_users_speculative_config_is_merged_and_wins(spelling: str, joined: 
         {"model": "/other"},
         {"num_speculative_tokens": 0},
         {"num_speculative_tokens": True},
-        {"num_speculative_tokens": "5"},
+        {"num_speculative_tokens": "five"},
     ],
 )
 def test_another_drafter_is_no_merge(users: dict[str, object]) -> None:
@@ -173,7 +173,7 @@ def test_another_drafter_is_no_merge(users: dict[str, object]) -> None:
 def test_parallel_drafting_of_peagle_cannot_be_turned_off_but_repeated() -> None:
     ours = speculative_config("peagle", "/d", 5)
     with pytest.raises(UsageError, match="parallel_drafting"):
-        merge_speculative(ours, {"parallel-drafting": False})
+        serve_command(engine(), "org/name", ours, ["-sc", '{"parallel-drafting": "no"}'])
     assert merge_speculative(ours, {"parallel_drafting": True, "method": "eagle3", "model": "/d"}) == ours
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spectool.planning.lax import read_lax
 from spectool.rules.launch import read_launch
-from spectool.rules.lax import read_lax
 
 
 @pytest.mark.parametrize(
