@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 from environments import why_no_engine
+from hypothesis import settings
 
 # No test asks the real Hub; those with a loopback Hub turn this off for themselves. Before huggingface_hub is imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# No test asserts a time, and a busy machine is no failure.
+settings.register_profile("spectool", deadline=None)
+settings.load_profile("spectool")
 
 ROOT = Path(__file__).resolve().parents[1]
 
