@@ -63,7 +63,7 @@ def _known(draw: st.DrawFn) -> Evidence:
     half = draw(st.floats(0, 1))
     cells = {(kind, "high"): 1e9 for kind in KINDS}
     shares = dict.fromkeys(KINDS, draw(st.none() | st.floats(0, 1)))
-    return Evidence(draw(_constants), dict.fromkeys(KINDS, half), cells, 3, 2, shares, shares)
+    return Evidence(draw(_constants), half, cells, 3, 2, shares)
 
 
 @settings(max_examples=60)
