@@ -152,7 +152,7 @@ def _size(digits: str) -> int:
 
 
 def _entry(file: Path, name: str, entry: Any, data_start: int) -> TensorInfo:
-    if "\0" in name or len(name.encode("utf-8")) > MAX_NAME_BYTES:
+    if "\0" in name or (4 * len(name) > MAX_NAME_BYTES and len(name.encode("utf-8")) > MAX_NAME_BYTES):
         raise SourceError(f"{file}: tensor name {name[:80]!r} holds a NUL or is longer than {MAX_NAME_BYTES} bytes")
     where = f"{file}: tensor {name!r}"
     if not isinstance(entry, dict) or entry.keys() != _ENTRY_KEYS:
@@ -231,7 +231,7 @@ def encode_header(
     for name, dtype, shape, nbytes in tensors:
         if name in document or name == "__metadata__":
             raise OutputError(f"tensor {name!r}: the name is taken")
-        if "\0" in name or len(name.encode("utf-8")) > MAX_NAME_BYTES:
+        if "\0" in name or (4 * len(name) > MAX_NAME_BYTES and len(name.encode("utf-8")) > MAX_NAME_BYTES):
             raise OutputError(f"tensor name {name[:80]!r} holds a NUL or is longer than {MAX_NAME_BYTES} bytes")
         if dtype not in DTYPE_BITS:
             raise OutputError(f"tensor {name!r}: unknown dtype {dtype!r}")

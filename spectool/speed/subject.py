@@ -11,14 +11,15 @@ from spectool.planning.fit import Subject
 from spectool.planning.models import Model, UnknownError
 from spectool.planning.own import Own
 from spectool.planning.shapes import verifier_shapes
-from spectool.planning.weights import Tensor
+from spectool.planning.weights import Tensor, alike
 from spectool.speed.costs import Draft, Experts, Target
 from spectool.speed.forecast import Case, NotPredictedError
 from spectool.speed.machines import machine_names, machine_of
 
 # Not read for every token: looked up by row, or no part of the language model.
 _UNREAD = re.compile(r"embed_tokens|vision|visual|audio|^mtp\.|(^|\.)[td]2[td]$|^verifier_|markov_w1")
-_EXPERT = re.compile(r"\.experts\.")
+_EXPERT = ".experts."
+_LAYER = re.compile(r"\.layers\.(\d+)\b")
 _EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _WIDTH = 2  # bytes of a 16-bit parameter
 
@@ -60,12 +61,12 @@ def target_of(subject: Subject) -> Target:
     tensors = subject.tensors
     if tensors is None:
         tensors = [Tensor(name, shape, _WIDTH * prod(shape)) for name, shape in verifier_shapes(model).items()]
-    read = [tensor for tensor in tensors if not _UNREAD.search(tensor.name)]
-    if any(len(tensor.shape) > 1 and tensor.nbytes != _WIDTH * prod(tensor.shape) for tensor in read):
+    kinds = {kind: count for kind, count in alike(tensors).items() if not _UNREAD.search(kind[0])}
+    if any(len(shape) > 1 and nbytes != _WIDTH * prod(shape) for _, shape, nbytes, _ in kinds):
         raise NotPredictedError("a verifier that is not in 16 bits was not measured")
-    routed = [tensor for tensor in read if _EXPERT.search(tensor.name)]
-    parameters = _count(tensor for tensor in read if not _EXPERT.search(tensor.name))
-    if not any(tensor.name.endswith("lm_head.weight") for tensor in read):
+    parameters = sum(prod(kind[1]) * count for kind, count in kinds.items() if _EXPERT not in kind[0])
+    routed = sum(prod(kind[1]) * count for kind, count in kinds.items() if _EXPERT in kind[0])
+    if not any(kind[0].endswith("lm_head.weight") for kind in kinds):
         parameters += model.count("vocab_size") * model.count("hidden_size")
     if model.text.get("kv_lora_rank") is not None:
         raise NotPredictedError("verifiers with latent attention (MLA) were not measured")
@@ -74,7 +75,7 @@ def target_of(subject: Subject) -> Target:
         hidden=model.count("hidden_size"),
         parameters=parameters,
         cache_bytes=2 * model.layers * model.kv_heads * model.head_dim * _WIDTH,
-        experts=_experts(model, routed),
+        experts=_experts(model, tensors, routed) if routed else None,
         hybrid="linear_attention" in (model.text.get("layer_types") or ()),
     )
 
@@ -97,15 +98,14 @@ def draft_of(drafter: Drafter, tensors: Iterable[Tensor]) -> Draft:
     return Draft(layers=sizes.num_layers, parameters=parameters, markov=markov)
 
 
-def _experts(model: Model, routed: list[Tensor]) -> Experts | None:
-    if not routed:
-        return None
+def _experts(model: Model, tensors: Iterable[Tensor], parameters: int) -> Experts:
     count = next((model.text[key] for key in _EXPERT_COUNTS if isinstance(model.text.get(key), int)), 0)
     active = model.count("num_experts_per_tok")
-    layers = len({match[1] for tensor in routed if (match := re.search(r"\.layers\.(\d+)\.", tensor.name))})
+    blocks = {tensor.name.partition(_EXPERT)[0] for tensor in tensors if _EXPERT in tensor.name}
+    layers = len({match[1] for block in blocks if not _UNREAD.search(block) and (match := _LAYER.search(block))})
     if not 0 < active <= count or not layers:
         raise UnknownError(f"{model.name}/config.json does not say how many experts there are")
-    return Experts(layers=layers, count=count, active=active, parameters=_count(routed) / (layers * count))
+    return Experts(layers=layers, count=count, active=active, parameters=parameters / (layers * count))
 
 
 def _count(tensors: Iterable[Tensor]) -> int:
