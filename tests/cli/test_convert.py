@@ -165,7 +165,7 @@ def test_inspect_json_names_where_values_stood() -> None:
     found = json.loads(outcome.out)
     assert (outcome.code, found["dialect"], found["speculative_tokens"]) == (0, "dspark-deepspec", 7)
     assert found["evidence"]["mask_token_id"] == "mask_token_id"
-    assert found["evidence"]["slots"] == "convention"
+    assert found["evidence"]["slots"] == "absent"
 
 
 def unreadable(kind: str, root: Path) -> None:
