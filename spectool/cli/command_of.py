@@ -141,9 +141,13 @@ def defaults_of(verifier: str) -> dict[str, Any]:
     import json
     from pathlib import Path
 
+    from spectool.checkpoint.folder import MAX_JSON_BYTES
+    from spectool.checkpoint.small_file import read_small
+    from spectool.errors import SourceError
+
     try:
-        found = json.loads((Path(verifier) / "generation_config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        found = json.loads(read_small(Path(verifier) / "generation_config.json", MAX_JSON_BYTES))
+    except (SourceError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -251,17 +255,15 @@ def read_config_file(extra: list[str]) -> dict[str, str]:
     """
     from pathlib import Path
 
-    from spectool.errors import SourceError
+    from spectool.checkpoint.folder import MAX_JSON_BYTES
+    from spectool.checkpoint.small_file import read_small_text
     from spectool.planning import flags
     from spectool.planning.command import refuse_config_file
 
     name = flags.value_of(extra, "--config")
     if name is None:
         return {}
-    try:
-        keys = flags.top_level(Path(name).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"cannot read {name}, named by --config: {error}") from error
+    keys = flags.top_level(read_small_text(Path(name), MAX_JSON_BYTES, what="no --config of vLLM's is"))
     refuse_config_file(keys, name)
     return keys
 

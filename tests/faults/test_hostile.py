@@ -353,6 +353,8 @@ READERS: dict[str, list[str]] = {
     "drafter/config.json": ["schema", "upgrade", "drafter"],
     "config.json": ["schema", "check", "config.json"],
     "serve.yaml": ["serve", "serve.yaml", "--dry-run"],
+    "verifier/generation_config.json": ["serve", "drafter", "--verifier", "verifier", "--dry-run"],
+    "engine.yaml": ["serve", "drafter", "--verifier", "verifier", "--dry-run", "--", "--config", "engine.yaml"],
     "spectool.toml": ["validate", "drafter", "--verifier", "verifier", "--config", "spectool.toml"],
     "gpus.toml": [
         "serve",
@@ -385,7 +387,8 @@ def test_no_file_is_waited_for(name: str, kind: str, drafter: Path, monkeypatch:
         Path("drafter/tokenizer.json").write_text("{}")
     Path(name).unlink(missing_ok=True)
     SPECIAL[kind](Path(name))
-    codes = (0, 1, 2) if name.endswith("tokenizer.json") else (1, 2)
+    optional = name.endswith(("tokenizer.json", "generation_config.json"))
+    codes = (0, 1, 2) if optional else (1, 2)
     hold(name, kind, READERS[name], sources=[], codes=codes, monkeypatch=monkeypatch)
 
 

@@ -311,7 +311,7 @@ def test_exec_becomes_the_engine(site: Path, pairs: Path) -> None:
         (["--model", "other"], "would be a second model"),
         (["other/model"], "would be a second model"),
         (["--port", "x"], "--port x is not a port"),
-        (["--config", "/nowhere.yaml"], "cannot read /nowhere.yaml"),
+        (["--config", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
         (["-sc", '{"method": "eagle3"}'], "says method"),
     ],
 )
