@@ -95,7 +95,7 @@ def range_chart(caption: str, spans: Sequence[Span], *, start: float, unit: str,
 
 
 def position_bars(caption: str, measured: Sequence[float], expected: Sequence[tuple[float, float]] = ()) -> Element:
-    """Draw a share (0 to 1) for each position of a block; where one is expected, lines across its bar mark the span."""
+    """Draw a share (0 to 1) for each position of a block; where one is expected, an I marks the span on its bar."""
     count = max(len(measured), 1)
     step = min(90.0, (_WIDTH - 60) / count)
     gap = min(16.0, step / 3)
@@ -108,17 +108,16 @@ def position_bars(caption: str, measured: Sequence[float], expected: Sequence[tu
         bar.set("width", f"{step - gap:.1f}")
         bar.set("height", f"{tall:.1f}")
         drawing.append(bar)
+        middle = x + (step - gap) / 2
         if step > _LABEL:  # the table beside it has them all
-            middle = x + (step - gap) / 2
             drawing.append(_text(middle, 178, f"{share:.0%}", anchor="middle"))
             drawing.append(_text(middle, 196, str(number + 1), anchor="middle", class_="quiet"))
         if number < len(expected):
             low, high = (160 - 140 * min(max(end, 0.0), 1.0) for end in expected[number])
-            drawing += [
-                _line(x - gap / 4, y, x + step - 3 * gap / 4, y, class_="edge") for y in dict.fromkeys((low, high))
-            ]
+            half = (step - gap) / 4
+            drawing += [_line(middle - half, y, middle + half, y, class_="edge") for y in dict.fromkeys((low, high))]
             if low != high:
-                drawing.append(_line(x - gap / 4, low, x - gap / 4, high, class_="edge"))
+                drawing.append(_line(middle, low, middle, high, class_="edge"))
     said = ", ".join(
         f"position {number + 1} {share:.0%}"
         + (" (expected {:.0%} to {:.0%})".format(*expected[number]) if number < len(expected) else "")
