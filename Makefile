@@ -37,10 +37,10 @@ conformance: dev  ## hold spectool's predictions against vLLM over hundreds of m
 
 floors: python  ## run the tests that need no engine with the oldest release of each dependency
 	@oldest=$$($(PYTHON) tests/support/environments.py floors) && \
-		$$oldest -m pytest tests/unit tests/cli tests/property -p no:cacheprovider -W "ignore:'click:DeprecationWarning" $(PYTEST_ARGS)
+		$$oldest tests/support/all_tests.py tests/unit tests/cli tests/property -p no:cacheprovider -W "ignore:'click:DeprecationWarning" $(PYTEST_ARGS)
 
 faults: dev  ## let every call to the system fail in every way, and feed spectool hostile files
-	SPECTOOL_FAULTS=all $(VENV) -m pytest tests/faults tests/unit/hub/test_faults.py tests/unit/serving/test_remote.py
+	SPECTOOL_FAULTS=all $(VENV) tests/support/all_tests.py tests/faults tests/unit/hub/test_faults.py tests/unit/serving/test_remote.py
 
 pages: dev  ## look at every report in a real browser; screenshots in build/pages
 	SPECTOOL_PAGES=build/pages $(VENV) -m pytest tests/browser
@@ -62,7 +62,7 @@ dialects: dev  ## run every layout in vLLM before and after conversion; writes d
 
 operations: dev  ## serve with vLLM: planted failures, native against converted, kills, two machines (half an hour)
 	@engine=$$($(FIND_ENGINE)) && test -n "$$engine" && \
-		SPECTOOL_TEST_ENGINE=$$engine $(VENV) -m pytest tests/engine/operations.py $(PYTEST_ARGS)
+		SPECTOOL_TEST_ENGINE=$$engine $(VENV) tests/support/all_tests.py tests/engine/operations.py $(PYTEST_ARGS)
 
 gpu: dev  ## compare converted and native drafters on this machine's GPU: make gpu ENGINE=PYTHON
 	@test -n "$(ENGINE)" || { echo "say in which Python vLLM is installed: make gpu ENGINE=/path/to/python" >&2; exit 2; }

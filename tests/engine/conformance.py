@@ -253,14 +253,15 @@ def compare(pair: Pair, verdict: Verdict) -> Row:
 def disagreement(pair: Pair, verdict: Verdict, codes: frozenset[str]) -> str:
     """Return what the engine did otherwise than predicted; empty where they agree."""
     _, view = load_drafter(str(pair.path))
+    loaded = load_verifier(str(pair.verifier)).view
+    reading = read_engine(view, pair.method, engine_facts(VERSION), verifier=loaded)  # type: ignore[arg-type]  # the table holds plain str for the method
     if not verdict["ok"]:
         # A gated head by name runs as a vanilla one; its tensors have no module.
         gated = "HED001" in codes and "markov_head.gate_proj.weight" in view.tensors
-        return "" if codes & STOPS or gated else f"stops at {verdict['stage']} unforeseen"
+        refused = {refusal.code for refusal in reading.refusals}
+        return "" if codes & (STOPS | refused) or gated else f"stops at {verdict['stage']} unforeseen"
     if not codes and verdict["missing_params"]:
         return f"clean, but {verdict['missing_params'][0]} was never loaded"
-    loaded = load_verifier(str(pair.verifier)).view
-    reading = read_engine(view, pair.method, engine_facts(VERSION), verifier=loaded)  # type: ignore[arg-type]  # the table holds plain str for the method
     if reading.unknown:
         return ""  # spectool says that it does not know
     if reading.drafter is None:
