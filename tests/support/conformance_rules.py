@@ -21,6 +21,7 @@ WHY_NOT = {
     "ENG002": "about other releases than the one asked",
     "FEA004": "a warning from reports: hits of the prefix cache beside recurrent layers",
     "HED004": "no config parts the two readings here: a guard",
+    "HED006": "a warning: which CPUs stop at rank 0 differs",
     "LAY004": "no config parts the two readings here: a guard",
     "MSK005": "a file beside the weights; vLLM is silent",
     "PAR003": "needs stages on several devices",
