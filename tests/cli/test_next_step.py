@@ -31,7 +31,7 @@ def test_what_the_system_refuses(number: int, step: str, tmp_path: Path, monkeyp
     def refuse(path: object, *arguments: object, **options: object) -> int:
         if str(path).endswith("config.json"):
             raise OSError(number, os.strerror(number))
-        return real(path, *arguments, **options)  # type: ignore[arg-type]
+        return real(path, *arguments, **options)  # type: ignore[arg-type]  # handed on as it came
 
     monkeypatch.setattr(os, "open", refuse)
     done = spectool("inspect", str(PAIRS / "dflash-zlab"))
