@@ -5,6 +5,7 @@ Proved against the engine itself in `tests/engine`; the sources of each part sta
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from spectool.dialects.heads import MARKOV
@@ -18,6 +19,7 @@ from spectool.engine.reading.peagle import read_peagle
 from spectool.engine.reading.record import EngineReading, EngineRefusedError, EngineUnknownError, Refusal
 from spectool.formats.lookup import is_int, lookup
 from spectool.formats.verifier import VerifierView
+from spectool.resources import package_data
 
 
 def read_engine(
@@ -126,15 +128,6 @@ def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter
     )
 
 
-# Verifiers whose rotary embedding is interleaved: `is_neox_style=False` in vLLM 0.28 models/deepseek_v2.py (and its
-# subclasses for GLM-5, Kimi-K2.5 and Mistral-Large-3 too), models/deepseek_v4, ernie45.py and glm.py.
-_INTERLEAVED = {
-    *("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM", "DeepseekV4ForCausalLM"),
-    *("GlmMoeDsaForCausalLM", "KimiK25ForConditionalGeneration", "MistralLarge3ForCausalLM"),
-    *("Ernie4_5ForCausalLM", "GlmForCausalLM"),
-}
-
-
 def _verifiers_layout(request: Request, method: Method) -> bool | None:
     """Return whether DFlash's rope is interleaved where the verifier decides (0.28 alone); None where it does not.
 
@@ -143,7 +136,8 @@ def _verifiers_layout(request: Request, method: Method) -> bool | None:
     verifier = request.verifier
     if method != "dflash" or not request.has("verifier_neox_style") or verifier is None or not verifier.architectures:
         return None
-    return verifier.architectures[0] in _INTERLEAVED
+    document = json.loads(package_data("interleaved.json").read_text(encoding="utf-8"))
+    return verifier.architectures[0] in document["architectures"]
 
 
 def _aux_layers(request: Request, method: Method) -> tuple[int, ...] | None:
