@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spectool.errors import UsageError
 from spectool.planning import flags
 from spectool.report.acceptance import bar_lines
-from spectool.serving.acceptance import Check, Expected, Verdict
+from spectool.serving.acceptance import Check, Expected, Judgement, Verdict
 from spectool.serving.address import Address
 from spectool.serving.client import Client
 from spectool.serving.launch import STOP_GRACE, EngineProcess
@@ -105,8 +105,9 @@ def _run(job: Job, argv: Sequence[str], progress: Progress, signals: StopSignals
         if client is not None and _wait(job, engine, client, progress, signals, drafting=drafting):
             watch.started = True
             if drafting and job.check:
-                failed = not _checked(job, client, progress, over) and job.strict
-                watch.begin()
+                found = _checked(job, client, progress, over)
+                watch.begin()  # before a word is said: whoever waits for that may send requests at once
+                failed = _told(found, job, progress) and job.strict
         while not over() and not failed:
             _look(watch, progress)
             time.sleep(_POLL)
@@ -140,8 +141,8 @@ def _wait(
     return True
 
 
-def _checked(job: Job, client: Client, progress: Progress, over: Callable[[], bool]) -> bool:
-    """Send the check's prompts and say what they show; return whether the drafter does what it should."""
+def _checked(job: Job, client: Client, progress: Progress, over: Callable[[], bool]) -> Judgement | None:
+    """Send the check's prompts; return what they show, None where the engine ended or a signal came first."""
     check = Check(client, job.name, job.expected)
     began = time.monotonic()
     found = check.run(
@@ -149,14 +150,19 @@ def _checked(job: Job, client: Client, progress: Progress, over: Callable[[], bo
         lambda: progress.waiting("spectool: checking the drafter", time.monotonic() - began),
     )
     progress.done()
+    return found
+
+
+def _told(found: Judgement | None, job: Job, progress: Progress) -> bool:
+    """Say what the check found; return whether the drafter does not do what it should."""
     if found is None:
-        return True  # the engine ended or a signal came: nothing was found
+        return False
     progress.error(f"spectool: check: {found.text}")
     if progress.live or found.verdict is not Verdict.GOOD:
         positions = job.expected.positions if job.expected is not None else None
         for line in bar_lines(found.shares, positions):
             progress.line(f"spectool:   {line}")
-    return not found.fails
+    return found.fails
 
 
 def _look(watch: Watch, progress: Progress) -> None:

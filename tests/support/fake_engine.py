@@ -205,12 +205,12 @@ def main() -> None:
     """Serve as the flags and FAKE_ENGINE say."""
     behaviour = DEFAULTS | json.loads(os.environ.get("FAKE_ENGINE", "{}"))
     drafting = "--speculative-config" in sys.argv
-    say(f"fake engine pid {os.getpid()}")
     stopping = threading.Event()
     if behaviour["ignore_sigterm"]:
         signal.signal(signal.SIGTERM, lambda *_: say("SIGTERM ignored"))
     else:
         signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    say(f"fake engine pid {os.getpid()}")  # after the handlers: whoever reads it may send a signal
     if behaviour["child"]:
         code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)

@@ -23,6 +23,9 @@ from spectool.cli.main import application
 from spectool.errors import SpectoolError
 from spectool.serving.address import Address, free_port
 from spectool.serving.client import Client
+from spectool.serving.progress import Progress
+from spectool.serving.serve import Job
+from spectool.serving.serve import serve as run
 
 ACCEPTED = "spectool: acceptance: 4 drafts, acceptance length 2.500, per position 100.0% 50.0%"
 CHECKED = "spectool: check: good: acceptance length 2.500 in 8 rounds, per position 100% 50%"
@@ -118,6 +121,25 @@ def test_a_signal_stops_the_engine_and_shows_what_was_accepted(serve: Any, numbe
     assert said[1:] == [f"{CHECKED}; nothing to compare with (--expect)", stopping, ACCEPTED]
     assert not runs(engine)
     assert any("shutdown triggered" in line for line in served.lines)  # the engine's output is forwarded
+
+
+@pytest.mark.usefixtures("here")
+def test_requests_sent_at_the_word_of_the_check_are_counted() -> None:
+    """Whoever waits for the check's line may be quicker than anything done after it."""
+    address = Address(port=free_port())
+    said: list[str] = []
+
+    class Eager(Progress):
+        def error(self, text: str) -> None:
+            said.append(text)
+            if text.startswith("spectool: check: "):
+                Client(address).complete("verifier", "x", 3, 10.0)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    argv = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", "verifier"]
+    argv += ["--port", str(address.port), "--speculative-config", "{}"]
+    assert run(Job(argv, address, "verifier"), Eager()) == 0
+    assert said[-1] == "spectool: acceptance: 1 draft, acceptance length 3.000, per position 100.0% 100.0%"
 
 
 def test_a_second_signal_kills_at_once(serve: Any) -> None:
