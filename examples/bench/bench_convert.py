@@ -23,6 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from production import NAMES, make_production  # noqa: E402 - made where the tests make them too
 
 HIDDEN, INTERMEDIATE, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 4096, 12288, 5, 32, 8, 128
 TARGET_LAYERS = [1, 9, 17, 25, 33]
@@ -283,8 +286,8 @@ def measure_help(verdict: Verdict) -> None:
     verdict.line("help / imports", f"{ratio:.2f}", f"<= {HELP_LIMIT}", holds=ratio <= HELP_LIMIT)
 
 
-def measure_commands(verdict: Verdict) -> None:
-    """Check and plan a small pair, against the imports of what they are made with, all by turns."""
+def measure_commands(work: Path, verdict: Verdict) -> None:
+    """Check and plan small and production pairs, against the imports of what they are made with, all by turns."""
     print(f"\nseconds to check and plan a local pair, {COMMAND_RUNS} alternating runs each")
     pairs = ROOT / "examples" / "pairs"
     pair = [str(pairs / "dflash-zlab"), "--verifier", str(pairs / "verifier")]
@@ -296,6 +299,10 @@ def measure_commands(verdict: Verdict) -> None:
         "serve --dry-run": [*spectool, "serve", *pair, "--dry-run"],
         "serve --gpus h200:1 --dry-run": [*spectool, "serve", *pair, "--gpus", "h200:1", "--dry-run"],
     }
+    for name in NAMES:
+        made = make_production(name, work)  # whole headers: 18,867 tensors for the mixture of experts
+        plan = ["serve", str(made.drafter), "--verifier", str(made.verifier), "--gpus", made.gpus, "--dry-run"]
+        commands[f"serve {name}"] = [*spectool, *plan]
     best = dict.fromkeys(commands, math.inf)
     for _ in range(COMMAND_RUNS):
         for name, command in commands.items():
@@ -322,7 +329,7 @@ def main() -> None:
         print(f"drafter: z-lab DFlash for Qwen3-8B, {LAYERS} layers, {size / 1e9:.3f} GB in one file")
         measure_copy(work / "drafter", work / "verifier", work, max(options.runs, 5), verdict)
         measure_help(verdict)
-        measure_commands(verdict)
+        measure_commands(work, verdict)
     if verdict.failed:
         sys.exit(f"\nfailed: {', '.join(verdict.failed)}")
 

@@ -18,7 +18,9 @@ MAX_DEPTH = 100
 """Levels of lists and objects; a model config has about six, serde stops at 128."""
 
 
-def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int, constants: bool = False) -> Any:
+def parse_json(
+    text: str, source: str, *, parse_int: Callable[[str], int] = int, constants: bool = False, depth: bool = True
+) -> Any:
     """Parse one JSON document.
 
     Args:
@@ -28,6 +30,7 @@ def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int,
             agree with `int` on numbers of up to 18 digits other than -0.
         constants: take `NaN` and `Infinity` as Python does. For files that are read and never written again: published
             verifiers have them (`time_step_limit` of the Nemotron-H family), and every engine reads them so.
+        depth: whether to count levels; without, `check_depth` is for the caller to call.
 
     Raises:
         SourceError: no JSON (with line and column), a duplicate key, a number outside the 64-bit float range, `NaN` or
@@ -78,13 +81,20 @@ def parse_json(text: str, source: str, *, parse_int: Callable[[str], int] = int,
         ) from None
     except RecursionError:
         raise SourceError(f"{source}: more than {MAX_DEPTH} levels of lists and objects") from None
-    _check_depth(value, source)
+    if depth:
+        check_depth(value, source)
     if "\\u" in text or not text.isascii():  # else no text in it can hold half of a pair
         _check_texts(value, source)
     return value
 
 
-def _check_depth(document: Any, source: str) -> None:
+def check_depth(document: Any, source: str) -> None:
+    """Refuse a document of more than `MAX_DEPTH` levels of lists and objects.
+
+    Raises:
+        SourceError: it has more.
+
+    """
     level, depth = [document] if isinstance(document, list | dict) else [], 0
     while level:
         depth += 1
