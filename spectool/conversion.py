@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 from spectool.inspection import Inspection, gather, inspect
 
 DEFAULT_SHARD_BYTES = 5_000_000_000
+_OF_THE_VERIFIER_ALONE = ("VER008",)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def plan_conversion(
     output = _write(found, name, to)
     planned = _planned(found, output)
     if FORMATS[to].served:
-        after, _ = run_rules(gather(planned, facts))
+        # Whether the verifier itself starts is `validate`'s question: the drafter's bytes do not depend on it.
+        after, _ = run_rules(gather(planned, facts), skip=_OF_THE_VERIFIER_ALONE)
         _refuse(f"the converted {found.view.name}", after)
         _require_equal(output, planned, facts, FORMATS[to].title)
     else:
@@ -93,7 +95,7 @@ def plan_conversion(
         _refuse(f"the converted {found.view.name}", after)
     if output.carrier or to == "vllm":
         output = replace(output, notes=(*output.notes, _since(output, planned)))
-    notes = tuple(finding for finding in (*findings, *after) if finding.severity != "error")
+    notes = tuple(finding for finding in (*findings, *_new(after, findings)) if finding.severity != "error")
     return ConversionPlan(found, output, facts, name, answers, notes, tuple(unknowns))
 
 
@@ -224,6 +226,12 @@ def _since(output: OutputPlan, planned: Inspection) -> str:
         equal = engine.drafter is not None and all(row.equal for row in side_by_side(output.drafter, engine.drafter))
         good = [*good, version] if equal and not engine.refusals else []
     return f"by their sources vLLM {good[0]} and later read it so" if good else "the newest vLLM does not read it so"
+
+
+def _new(after: list[Finding], before: list[Finding]) -> list[Finding]:
+    """Return what is said of the output and was not said of the source in the same words."""
+    said = {(finding.code, finding.message) for finding in before}
+    return [finding for finding in after if (finding.code, finding.message) not in said]
 
 
 def _refuse(what: str, findings: list[Finding]) -> None:

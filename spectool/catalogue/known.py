@@ -36,9 +36,14 @@ class Acceptance:
     points: int
     source: str
 
-    def __str__(self) -> str:
+    @property
+    def spread(self) -> str:
+        """The workload and its figures: `code 3.41 to 3.94`."""
         spread = f"{self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
-        return f"{self.workload} {spread} at K {self.speculative_tokens}"
+        return f"{self.workload} {spread}"
+
+    def __str__(self) -> str:
+        return f"{self.spread} at K {self.speculative_tokens}"
 
 
 @dataclass(frozen=True, slots=True)

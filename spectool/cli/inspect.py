@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:  # commands stay cheap to import
+    from spectool.api import Inspection
 
 from spectool.cli.options import From, PageFormat, Settings, Source, Verifier, parse_settings
 
@@ -67,3 +71,19 @@ def command(
     print_inspection(found, console)
     for line in lines:
         console.print(line, markup=False)
+    tell(f"next: {_next(found, source, verifier)}")
+
+
+def _next(found: Inspection, source: str, verifier: str | None) -> str:
+    """Return the command that answers the next question: does it fit the verifier, or what would vLLM read."""
+    import shlex
+
+    from spectool.loading import hub_id
+
+    looks = found.published.looks_like
+    recorded = found.reading.verifier_name or ""
+    if hub_id(recorded) is None and not Path(recorded or "/nowhere").is_dir():
+        recorded = ""  # a path of the machine it was trained on
+    named = verifier or recorded or (looks[0].verifier if looks else None)
+    verb = ["convert", source, "OUT"] if found.dialect.file.layout == "foreign" else ["validate", source]
+    return shlex.join(["spectool", *verb, "--verifier", named or "VERIFIER"])

@@ -13,16 +13,29 @@ from rich.segment import Segment
 
 from spectool.report.plain import printable, printable_json
 
-# A pipe gets no colour and is never cut to a terminal's width.
-PIPED_WIDTH = 200
+# A pipe gets no colour and is never cut to a terminal's width: what stands in one row stays in one line.
+PIPED_WIDTH = 10_000
 
 
 class _Console(Console):
-    """A console on which text stays text, whoever wrote it."""
+    """A console on which text stays text, whoever wrote it, and no line ends in blanks."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        blanks: list[Segment] = []
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+            if segment.control:
+                yield segment
+                continue
+            text = printable(segment.text)
+            body = text.rstrip(" ")
+            if body and not body.startswith("\n"):
+                yield from blanks
+            if body:
+                yield Segment(body, segment.style)
+                blanks = []
+            if len(text) > len(body):
+                blanks.append(Segment(text[len(body) :], segment.style))
+        yield from blanks
 
 
 def stdout() -> Console:

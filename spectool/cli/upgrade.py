@@ -25,7 +25,7 @@ def command(
     """
     from dataclasses import asdict
 
-    from spectool.cli.output import print_json, stderr, stdout
+    from spectool.cli.output import print_json, print_text, stderr
     from spectool.report.text import finding_text
     from spectool.upgrade.upgrade import entry, plan_upgrade, write_upgrade
 
@@ -37,7 +37,7 @@ def command(
         remaining = [asdict(finding) for finding in upgrade.remaining]
         print_json({"file": target, "written": write, **entry(upgrade), "diff": upgrade.diff(), "remaining": remaining})
     else:
-        stdout().print(upgrade.diff(), markup=False, end="")
+        print_text(upgrade.diff())
         talk = stderr()
         for repair in upgrade.repairs:
             talk.print(f"{'repaired' if write else 'would repair'} {repair.code}: {repair.why}", markup=False)

@@ -62,7 +62,7 @@ def read_rope(decoder: Mapping[str, Any], policy: RopePolicy, head_dim: int, res
     flat = decoder.get("rope_theta")
     if "rope.theta" not in resolver.settings and is_number(flat) and is_number(theta) and flat != theta:
         resolver.gaps.append(
-            Gap("rope", "conflict", f"rope_theta is {flat:g} and rope_parameters.rope_theta is {theta:g}")
+            Gap("rope", "conflict", f"rope_theta is {flat:.12g} and rope_parameters.rope_theta is {theta:.12g}")
         )
     if theta is None:
         why = "no rope_theta is written, and readers assume 10000 or 1000000"

@@ -47,7 +47,9 @@ class Rope:
         kind = dict(self.scaling).get("rope_type", "default")
         layout = ", interleaved" if self.interleaved else ""
         extra = ", ".join(f"{key} {value}" for key, value in self.scaling if key != "rope_type")
-        return f"{kind}, theta {self.theta:g}, {self.rotary_dim} dims rotated{layout}" + (f", {extra}" if extra else "")
+        return f"{kind}, theta {self.theta:.12g}, {self.rotary_dim} dims rotated{layout}" + (
+            f", {extra}" if extra else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)

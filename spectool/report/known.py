@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from spectool.catalogue.known import KnownDrafter, Published
+from spectool.catalogue.known import Acceptance, KnownDrafter, Published
 from spectool.drafter.model import TITLES
 from spectool.formats.verifier import VerifierView
 
@@ -64,9 +64,9 @@ def lines_about(known: Published, *, commit: str | None = None) -> list[str]:
     """
     lines = []
     for item in known.looks_like:
-        seen = f", seen at {item.revision[:8]}" if item.revision else ""
+        seen = f" at commit {item.revision[:8]}" if item.revision else ""
         lines.append(f"looks like {item.drafter} for {item.verifier} ({item.certainty}{seen})")
-        lines += [f"published: {figure} ({figure.source})" for figure in item.acceptance]
+        lines += _figures(item.acceptance)
     if known.commit == "known":
         lines.append(f"commit {(commit or '')[:8]} is one that was seen: what was published is about it")
     elif known.commit == "another":
@@ -77,6 +77,17 @@ def lines_about(known: Published, *, commit: str | None = None) -> list[str]:
         layers = ", ".join(map(str, item.seen["aux_layers"]))
         lines.append(f"{item.drafter} was also published with aux layers {layers}: pin the revision")
     return lines
+
+
+def _figures(published: Sequence[Acceptance]) -> list[str]:
+    """Say what was published, a line for each source and K."""
+    by_source: dict[tuple[int, str], list[str]] = {}
+    for figure in published:
+        by_source.setdefault((figure.speculative_tokens, figure.source), []).append(figure.spread)
+    return [
+        f"published tokens per round at K {tokens}: {', '.join(spreads)} ({source})"
+        for (tokens, source), spreads in by_source.items()
+    ]
 
 
 def known_json(found: Sequence[KnownDrafter]) -> list[dict[str, Any]]:

@@ -19,9 +19,9 @@ from spectool.writers.plan import Restore
 
 _PLAIN = {"-", "no", "1"}
 LAYOUTS = {
-    "native": "vLLM loads this layout as it is",
-    "speculators": "the format vLLM loads",
-    "foreign": "to be converted",
+    "native": "vLLM reads it",
+    "speculators": "vLLM reads it",
+    "foreign": "vLLM does not read it: convert it first",
 }
 
 
@@ -40,9 +40,12 @@ def print_inspection(found: Inspection, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")  # a key that is cut short could not be looked for
+    unread = {gap.field for gap in reading.gaps}
     for field, label in LABELS.items():
         value = show(getattr(reading.drafter, field))
-        if value not in _PLAIN and field != "method":
+        if value in _PLAIN and field in unread:
+            table.add_row(label, "[yellow]missing[/]", "")
+        elif value not in _PLAIN and field != "method":
             where = reading.evidence[field].where if field in reading.evidence else ""
             table.add_row(label, escape(value), f"[dim]{escape(where)}[/]")
     table.add_row("block size", show(reading.drafter.block_size), "")

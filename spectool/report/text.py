@@ -15,6 +15,8 @@ from spectool.rules.registry import Finding
 
 # Always shown; of the other fields only those that differ, or that this drafter has.
 MAIN = {"aux_layers", "slots", "mask_token_id", "attention", "rope", "dimensions"}
+# How rules say that they look at the verifier.
+_NEEDS_VERIFIER = ("(--verifier)", "(--verifier FOLDER with weights)")
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -32,8 +34,8 @@ def print_report(report: Report, console: Console, *, quiet: bool = False) -> No
                 console.print(f"[dim]{_line(line)}[/]")
         for field, value, why in report.assumptions:
             console.print(f"[dim]assumed[/] {field} = {_line(value)}: {_line(why)}")
-        for unknown in report.unknowns:
-            console.print(f"[dim]not checked[/] {unknown.code}: {_line(unknown.missing)}")
+        for codes, missing in _unchecked(report):
+            console.print(f"[dim]not checked[/] {codes}: {_line(missing)}")
         for item in report.suppressed:
             finding = item.finding
             console.print(f"[dim]ignored[/] {finding.code} {_line(finding.message)} [dim]({_line(item.reason)})[/]")
@@ -67,6 +69,19 @@ def finding_text(finding: Finding) -> Group:
     )
     place = f"  ({finding.file}:{finding.line})" if finding.line else ""
     return Group(head, Text(f"      {finding.fix}{place}", "dim"))
+
+
+def _unchecked(report: Report) -> list[tuple[str, str]]:
+    """Return the rules that could not say anything, and what they miss; those that miss the verifier in one line."""
+    wanting = [item.code for item in report.unknowns if item.missing.endswith(_NEEDS_VERIFIER)]
+    if report.verifier is not None and "AUX001" not in wanting:  # its config.json was read; something else is missing
+        return [(item.code, item.missing) for item in report.unknowns]
+    told = [(item.code, item.missing) for item in report.unknowns if item.code not in wanting]
+    looks = report.published.looks_like if report.published is not None else ()
+    missing = f"the verifier's config.json (--verifier {looks[0].verifier if looks else 'FOLDER or org/name'})"
+    if report.verifier is not None:  # the Hub is out of reach (`spectool.loading.load_verifier`)
+        missing = f"{report.verifier} was not fetched before, and HF_HUB_OFFLINE is set"
+    return [*told, *([(", ".join(dict.fromkeys(wanting)), missing)] if wanting else [])]
 
 
 def _one_line(text: str) -> str:

@@ -86,5 +86,5 @@ def base_of_the_class(context: Context) -> Iterator[Hit]:
     if rope is None or verifier is None or not verifier.rope_thetas or (stated and stated.where.startswith("--set")):
         return
     if not rope.scaling and rope.theta == _CLASS_THETA and _CLASS_THETA not in verifier.rope_thetas:
-        theirs = " and ".join(f"{theta:g}" for theta in verifier.rope_thetas)
-        yield Hit(f"rope_theta is {rope.theta:g}, {verifier.name}'s is {theirs}")
+        theirs = " and ".join(f"{theta:.12g}" for theta in verifier.rope_thetas)
+        yield Hit(f"rope_theta is {rope.theta:.12g}, {verifier.name}'s is {theirs}")

@@ -40,9 +40,10 @@ class Upgrade:
     remaining: tuple[Finding, ...]
 
     def diff(self) -> str:
-        """Return a unified diff, empty when nothing changes."""
+        """Return a unified diff that `patch` takes, empty when nothing changes."""
         before, after = self.before.splitlines(keepends=True), self.after.splitlines(keepends=True)
-        return "".join(difflib.unified_diff(before, after, str(self.path), f"{self.path} (upgraded)"))
+        lines = difflib.unified_diff(before, after, str(self.path), f"{self.path} (upgraded)")
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def plan_upgrade(

@@ -180,3 +180,14 @@ def test_a_foreign_record_is_not_overwritten(tmp_path: Path, converted: Callable
     before = (path / "config.json").read_bytes()
     assert spectool("schema", "upgrade", str(path), "--write").code == 2
     assert (path / "config.json").read_bytes() == before
+
+
+def test_the_diff_is_one_that_patch_takes(tmp_path: Path, converted: Callable[[str], Path]) -> None:
+    path = folder(converted("dflash"), tmp_path / "d", put(TOKENS, 8))
+    file = path / "config.json"
+    file.write_text(file.read_text().rstrip("\n"))
+    diff = plan_upgrade(file).diff()
+    assert all(line[0] in " +-@\\" for line in diff.splitlines())
+    assert diff.endswith("\n")
+    outcome = spectool("schema", "upgrade", str(path))
+    assert outcome.out == plan_upgrade(path).diff()
