@@ -149,7 +149,7 @@ class Check:
         while thread.is_alive():
             if stopped():
                 self._stop.set()
-                self._client.hang_up()
+                self._client.hang_up(lambda seconds: _has_ended(thread, seconds))
                 return None
             tick()
             time.sleep(_POLL)
@@ -174,3 +174,8 @@ class Check:
         if seen is not None and seen.drafts > tokens:
             found = replace(found, text=f"{found.text} (other requests ran meanwhile and are in it)")
         self._judgement = found
+
+
+def _has_ended(thread: threading.Thread, seconds: float) -> bool:
+    thread.join(seconds)
+    return not thread.is_alive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,10 +82,21 @@ def from_flags(arguments: Sequence[str], config_file: Mapping[str, str] | None =
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that is free now on a loopback address."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """Return a port that is free on a loopback address, and on Linux stays so until the server we start takes it.
+
+    An engine binds its port seconds after it was told it, and meanwhile the system may hand it to anybody: a server
+    that asks for any port, or the near end of some connection. A socket that is bound and does not listen keeps both
+    away until this process ends, and lets in who names the port and sets SO_REUSEADDR. vLLM does (create_server_socket
+    in entrypoints, 0.20 to 0.33), and so do uvicorn and Python's own servers.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as keeper:
+        if sys.platform == "linux":  # elsewhere such a socket keeps the server out too
+            keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind((host, 0))
+        port = int(keeper.getsockname()[1])
+        if sys.platform == "linux":
+            keeper.detach()  # it stays open, and no child inherits it
+    return port
 
 
 def with_port(arguments: Sequence[str]) -> list[str]:

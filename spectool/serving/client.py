@@ -8,7 +8,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,9 @@ SHORT_TIMEOUT = 5.0
 _CHUNK = 1 << 16
 # Seconds after its own limit at which a conversation is cut.
 GUARD_MARGIN = 1.0
+# How often, and with how many seconds between, conversations of other threads are ended until there are none.
+_HANG_UPS = 20
+_BETWEEN = 0.1
 # What to do next, where the kind of fault tells.
 _HINTS: dict[type[BaseException], str] = {
     ConnectionRefusedError: "Nothing listens there: is the server up, and is this its port? (curl URL/v1/models)",
@@ -64,14 +68,22 @@ class Client:
         self._public = public
         self._open: set[socket.socket] = set()
 
-    def hang_up(self) -> None:
+    def hang_up(self, ended: Callable[[float], bool]) -> None:
         """End what other threads are asking; they see it fail.
 
         A server that is told to stop waits for its connections first (vLLM 0.32, seen when two ranks were stopped
-        while one answered: the answer never came).
+        while one answered: the answer never came), and Python waits for its threads before it exits.
+
+        Args:
+            ended: waits for those threads, at most so many seconds, and says whether they have ended. One that was
+                about to ask when the others were cut off is caught by the next try.
+
         """
-        for line in tuple(self._open):
-            _end(line)
+        for _ in range(_HANG_UPS):
+            for line in tuple(self._open):
+                _end(line)
+            if ended(_BETWEEN):
+                return
 
     def healthy(self) -> bool:
         """Say whether `/health` answers 200: vLLM listens only when its engine is ready."""
@@ -193,7 +205,8 @@ class Client:
                 raise EngineMissingError(f"{self._address}{path} did not finish within {timeout:.0f} s")
             return response.status, bytes(received)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            why = f"nothing complete within {timeout:.0f} s" if late.is_set() else error or type(error).__name__
+            ran_out = late.is_set() or isinstance(error, TimeoutError)
+            why = f"nothing complete within {timeout:.0f} s" if ran_out else error or type(error).__name__
             raise EngineMissingError(
                 f"{self._address}{path} did not answer: {clean(str(why)[:500])}", hint=_HINTS.get(type(error))
             ) from error
@@ -219,6 +232,11 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
+
+
+def all_ended(asked: Sequence[Future[Any]], seconds: float) -> bool:
+    """Wait for questions that were asked in a pool, at most so many seconds; those cancelled before never begin."""
+    return not wait([future for future in asked if not future.cancelled()], seconds).not_done
 
 
 def _cut(line: socket.socket | None, late: threading.Event) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from spectool.errors import CannotRunError, EngineMissingError, RefusedError
 from spectool.serving import metrics
 from spectool.serving.address import Address
-from spectool.serving.client import Client, Completion
+from spectool.serving.client import Client, Completion, all_ended
 from spectool.serving.compare import Difference, differences
 from spectool.serving.launch import EngineProcess
 from spectool.serving.progress import Progress
@@ -129,6 +129,7 @@ def _run_pass(
 def _ask_all(job: Job, client: Client, progress: Progress, signals: StopSignals) -> Pass:
     """Send the prompts, a few at a time, between two looks at the counters."""
     pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="probe")
+    asked: list[Future[Completion]] = []
 
     def ask(prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """Ask in threads: the main thread must see signals."""
@@ -136,6 +137,7 @@ def _ask_all(job: Job, client: Client, progress: Progress, signals: StopSignals)
         answers = [
             pool.submit(client.complete, job.model, prompt, max_tokens, COMPLETION_TIMEOUT) for prompt in prompts
         ]
+        asked.extend(answers)
         while True:
             finished, pending = wait(answers, timeout=_POLL, return_when=FIRST_EXCEPTION)
             _check_signal(signals)
@@ -154,6 +156,7 @@ def _ask_all(job: Job, client: Client, progress: Progress, signals: StopSignals)
     finally:
         progress.done()
         pool.shutdown(wait=False, cancel_futures=True)
+        client.hang_up(lambda seconds: all_ended(asked, seconds))
     after = metrics.parse(client.metrics())
     seen = after - (before or metrics.Snapshot()) if after is not None else None
     return Pass(tuple(completions), max(seconds, 1e-9), seen)

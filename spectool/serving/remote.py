@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from spectool.errors import EngineMissingError, UsageError
 from spectool.serving import metrics
 from spectool.serving.address import Address
-from spectool.serving.client import Client
+from spectool.serving.client import Client, all_ended
 from spectool.serving.log import clean
 from spectool.serving.progress import Progress
 from spectool.serving.signals import StopSignals
@@ -135,8 +135,9 @@ def _ask_all(
     pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="probe")
     started = time.monotonic()
     questions = [{"model": name, "prompt": text, "max_tokens": max_tokens, "temperature": 0} for text in prompts]
+    asked = [pool.submit(client.post, "/v1/completions", question, _REQUEST_SECONDS) for question in questions]
+    pending = set(asked)
     try:
-        pending = {pool.submit(client.post, "/v1/completions", question, _REQUEST_SECONDS) for question in questions}
         done: list[dict[str, Any]] = []
         while pending:
             finished, pending = wait(pending, timeout=_POLL, return_when=FIRST_EXCEPTION)
@@ -151,6 +152,7 @@ def _ask_all(
     finally:
         progress.done()
         pool.shutdown(wait=False, cancel_futures=True)
+        client.hang_up(lambda seconds: all_ended(asked, seconds))
 
 
 def _only_model(client: Client) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,22 @@ def test_port_zero_becomes_a_free_one() -> None:
     assert with_port(["--port=0"])[0].startswith("--port=")
     assert with_port(["--port=0"]) != ["--port=0"]
     assert with_port(["--port", "80", "--seed", "0"]) == ["--port", "80", "--seed", "0"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a bound socket would keep the server out too")
+@pytest.mark.parametrize("flags", [["SO_REUSEADDR"], ["SO_REUSEADDR", "SO_REUSEPORT"]])
+def test_a_free_port_is_kept_for_the_server_that_names_it(flags: list[str]) -> None:
+    address = Address(port=free_port())
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind((address.host, address.port))
+    assert not Address(port=address.port).taken()
+    with socket.socket() as server:
+        for flag in flags:  # as Python's servers and uvicorn, and as vLLM
+            server.setsockopt(socket.SOL_SOCKET, getattr(socket, flag), 1)
+        server.bind(("0.0.0.0", address.port))  # noqa: S104 - an engine that listens everywhere
+        server.listen()
+        assert address.taken()
+    assert free_port() != address.port
 
 
 def test_a_taken_address_is_seen(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import socketserver
 import subprocess
 import sys
@@ -44,22 +45,22 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def test_a_completion_has_ids_and_gaps(start: Start) -> None:
     client = start(gap=0.75)
-    assert client.complete("m", "abc", 3, 10.0) == Completion((21, 22, 23), (0.75, 0.75, 0.75))
+    assert client.complete("m", "abc", 3, 60.0) == Completion((21, 22, 23), (0.75, 0.75, 0.75))
     assert client.text_of("m", [5, 6]) == "<5><6>"
 
 
 def test_metrics_and_an_api_key(start: Start) -> None:
     client = start("--api-key", "sk-1234567", api_key="sk-1234567")
     assert "vllm:generation_tokens_total" in client.metrics()
-    assert client.complete("m", "a", 1, 10.0).tokens == (7,)
+    assert client.complete("m", "a", 1, 60.0).tokens == (7,)
     client._key = None
     with pytest.raises(EngineMissingError, match="/v1/completions answered 401"):
-        client.complete("m", "a", 1, 10.0)
+        client.complete("m", "a", 1, 60.0)
 
 
 def test_the_servers_own_message_is_told(start: Start) -> None:
     with pytest.raises(EngineMissingError, match=r"answered 404: The model `other` does not exist\."):
-        start().complete("other", "a", 1, 10.0)
+        start().complete("other", "a", 1, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -78,19 +79,19 @@ def test_the_servers_own_message_is_told(start: Start) -> None:
 )
 def test_answers_of_another_shape(start: Start, answer: object) -> None:
     with pytest.raises(EngineMissingError):
-        start(answer=answer).complete("m", "a", 1, 10.0)
+        start(answer=answer).complete("m", "a", 1, 60.0)
 
 
 def test_a_token_without_a_second_one_has_no_gap(start: Start) -> None:
     logprobs = {"tokens": ["token_id:1", "token_id:2"], "top_logprobs": [{"token_id:1": -0.1}, None]}
     client = start(answer={"choices": [{"logprobs": logprobs}]})
-    assert client.complete("m", "a", 1, 10.0) == Completion((1, 2), (None, None))
+    assert client.complete("m", "a", 1, 60.0) == Completion((1, 2), (None, None))
 
 
 def test_an_endless_answer_is_cut(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module.Client._ask, "__defaults__", (1 << 20,))
     with pytest.raises(EngineMissingError, match="answered more than 1048576 bytes"):
-        start(endless=True).complete("m", "a", 1, 30.0)
+        start(endless=True).complete("m", "a", 1, 60.0)
 
 
 def test_nobody_there() -> None:
@@ -149,6 +150,39 @@ def test_a_check_that_is_stopped_hangs_up() -> None:
         client = Client(Address(port=server.server_address[1]))
         check = Check(client, "m", prompts=["x"])
         assert check.run(asked.is_set, lambda: None) is None
-        assert ended.wait(10.0)
+        assert ended.wait(60.0)
         server.shutdown()
     wait_for(lambda: not client._open, "the end of the conversation")
+
+
+def test_a_question_that_was_about_to_be_asked_is_ended_too() -> None:
+    class Late(Client):
+        """Its conversation opens only after the others were cut off."""
+
+        asking, times = threading.Event(), 0
+        opened = threading.Event()
+
+        def metrics(self) -> str:
+            return ""
+
+        def complete(self, *_: object) -> Completion:
+            self.asking.set()
+            assert self.opened.wait(60.0)
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                self._open.add(ours)
+                assert ours.recv(1) == b""  # waits for an answer, until it is cut off
+            raise EngineMissingError("cut off")
+
+        def hang_up(self, ended: Callable[[float], bool]) -> None:
+            def later(seconds: float) -> bool:
+                self.times += 1
+                self.opened.set()
+                return ended(seconds)
+
+            super().hang_up(later)
+
+    client = Late(Address(port=1))
+    assert Check(client, "m", prompts=["x"]).run(client.asking.is_set, lambda: None) is None
+    assert client.times > 1
+    assert not [thread for thread in threading.enumerate() if thread.name == "check"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from command_line import spectool
+from fake_engine import wait_for
 
 from spectool.errors import UsageError
 from spectool.serving import client as client_module
@@ -33,8 +36,6 @@ class Server:
         self.generated = 0.0
         self.foreign = 0.0
         self.seen: list[tuple[str, str | None]] = []
-        self.most = 0
-        self._now = 0
         self._lock = threading.Lock()
         script = self
 
@@ -55,8 +56,6 @@ class Server:
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         with self._lock:
-            self._now += 1
-            self.most = max(self.most, self._now)
             self.seen.append((request.path, request.headers.get("Authorization")))
         request.rfile.read(int(request.headers.get("Content-Length") or 0))
         path = request.path.removeprefix("/prefix")
@@ -76,9 +75,6 @@ class Server:
                 send(request, json.dumps(self.completion).encode())
         except OSError:
             pass
-        finally:
-            with self._lock:
-                self._now -= 1
 
     def metrics(self) -> str:
         names = {"drafts": self.drafts, "draft_tokens": 2 * self.drafts, "accepted_tokens": self.drafts}
@@ -244,9 +240,20 @@ def test_a_page_for_each_verdict(server: Server, histogram: list[int], verdict: 
 
 
 def test_the_load_is_bounded(server: Server) -> None:
-    server.paths["/v1/completions"] = lambda request: (time.sleep(0.05), send(request, b"{}"))[1]
+    now, most, lock = [0], [0], threading.Lock()
+
+    def slowly(request: BaseHTTPRequestHandler) -> None:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.05)
+        with lock:  # before the answer: whoever has it may ask the next at once
+            now[0] -= 1
+        send(request, b"{}")
+
+    server.paths["/v1/completions"] = slowly
     probe(server)
-    assert server.most <= remote.CONCURRENCY
+    assert most[0] <= remote.CONCURRENCY
     assert sum(path == "/v1/completions" for path, _ in server.seen) == 12
     code, _, err = probe(server, "--max-tokens", str(remote.MAX_TOKENS + 1))
     assert code == 2
@@ -273,6 +280,23 @@ def test_a_prefix_and_several_models(server: Server) -> None:
     assert "a" in err
     assert "--model" in err
     assert probe(server, "--model", "a")[0] == 0
+
+
+def test_a_signal_ends_it_while_the_server_is_silent(server: Server) -> None:
+    asked, leave = [], threading.Event()
+
+    def silent(request: BaseHTTPRequestHandler) -> None:
+        with server._lock:
+            asked.append(request.path)
+            if len(asked) == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+        leave.wait(60.0)
+
+    server.paths["/v1/completions"] = silent
+    assert probe(server)[0] == 128 + signal.SIGTERM
+    # Python waits for its threads before it exits: none may wait for an answer that does not come.
+    wait_for(lambda: not [one for one in threading.enumerate() if one.name.startswith("probe")], "the end", 50.0)
+    leave.set()
 
 
 def drip(request: BaseHTTPRequestHandler) -> None:
@@ -317,10 +341,12 @@ def flood(request: BaseHTTPRequestHandler) -> None:
 def test_a_hostile_server_ends_in_a_clear_error(
     server: Server, path: str, answer: Answer, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "SHORT_TIMEOUT", 0.3)
     monkeypatch.setattr(client_module, "GUARD_MARGIN", 0.1)
     monkeypatch.setattr(client_module, "MAX_ANSWER", 1 << 20)
-    monkeypatch.setattr(remote, "_REQUEST_SECONDS", 0.3)
+    # What never ends must be given up soon; what is answered at all has the time of a busy machine.
+    slow, given = (client_module, "SHORT_TIMEOUT") if path == "/v1/models" else (remote, "_REQUEST_SECONDS")
+    monkeypatch.setattr(client_module, "SHORT_TIMEOUT", 60.0)
+    monkeypatch.setattr(slow, given, 0.3 if message == "within" else 60.0)
     server.paths[path] = answer
     code, found, err = probe(server)
     assert (code, found) == (2, None)
