@@ -128,6 +128,7 @@ def gather(found: Inspection, facts: EngineFacts, *, engine: bool = True) -> Con
         verifier=view,
         verifier_tensors=loaded.tensors if loaded else None,
         tokens=tokens,
+        verifier_config=loaded.opened.config if loaded and loaded.opened else None,
         record_fault=found.record_fault,
         same_tokenizer=lambda: tokenizers_agree(found.source.root, loaded.root if loaded else None),
     )

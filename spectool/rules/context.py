@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spectool.dialects.record import Gap, Reading
 from spectool.dialects.view import TensorHeader, View
@@ -34,7 +34,8 @@ class PlanVerdict:
 class Context:
     """A drafter folder, its two readings, and the verifier. `shapes` are canonical names and shapes.
 
-    `verifier` is None when none was given, or only its Hub id is known; `tokens` is K as it will be served; `weights`
+    `verifier` is None when none was given, or only its Hub id is known, and `verifier_config` its whole config.json;
+    `tokens` is K as it will be served; `weights`
     is what the tensors hold, where they were read; `choice` is how the release was asked for, where somebody asked;
     `launch` are the flags of the coming launch, which rules of the scope `launch` look at; `launched_plan` asks the
     planner for its verdict, where GPUs are named; `record_fault` is why the folder's record settles nothing.
@@ -47,6 +48,7 @@ class Context:
     verifier: VerifierView | None
     verifier_tensors: Mapping[str, TensorHeader] | None
     tokens: int | None
+    verifier_config: Mapping[str, Any] | None = None
     same_tokenizer: Callable[[], bool | None] = lambda: None
     weights: Weights | None = None
     choice: Choice | None = None

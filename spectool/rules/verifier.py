@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from spectool.engine.reading.strict import class_faults
 from spectool.rules.context import Context
 from spectool.rules.registry import Abstain, Hit, rule
 
@@ -90,9 +91,12 @@ def tensors(context: Context) -> Iterator[Hit | Abstain]:
         if not rows:
             yield Hit(f"the drafter borrows {name}, and {context.verifier.name} has no tensor of that name")
         elif rows[0].shape[-1:] != (context.drafter.dimensions.hidden_size,):
+            if context.drafter.dimensions.target_hidden_size != context.verifier.hidden_size:
+                continue  # another verifier: rule VER003
             size = context.drafter.dimensions.hidden_size
             yield Hit(
-                f"the drafter borrows {name} with rows of {size}, {context.verifier.name}'s are {list(rows[0].shape)}"
+                f"the drafter borrows {name} with rows of {size}, {context.verifier.name}'s are {list(rows[0].shape)}",
+                f"A drafter of another width than its verifier ships its own {name}: use the complete checkpoint.",
             )
 
 
@@ -146,3 +150,25 @@ def quantised(context: Context) -> Iterator[Hit]:
         base = (context.reading.verifier_name or "").rpartition("/")[2]
         copy = f", a copy of {base}" if base and context.verifier.name.lower().startswith(f"{base.lower()}-") else ""
         yield Hit(f"{context.verifier.name} is quantised ({context.verifier.quantization}){copy}")
+
+
+@rule(
+    "VER008",
+    "verifier-config",
+    scope="engine",
+    summary="The verifier's config.json does not fit the class that vLLM reads it with.",
+    why="transformers' configuration classes hold every key against its type, and vLLM stops before it loads anything.",
+    fix="Take config.json as the verifier's publisher has it, or correct the key named in the message.",
+    references=("spectool/data/config-classes.json", "vLLM 0.32 run: stops at its configuration"),
+)
+def config(context: Context) -> Iterator[Hit]:
+    """Fires for a missing model_type, and for the first key the class would raise about."""
+    stated = context.verifier_config
+    if stated is None or context.verifier is None:
+        return
+    if not isinstance(stated.get("model_type"), str):
+        yield Hit(f"model_type of {context.verifier.name} is {stated.get('model_type')!r}, no name of a class")
+        return
+    for fault in class_faults(stated, context.facts):
+        yield Hit(f"{context.verifier.name}/config.json: {fault.message}")
+        return

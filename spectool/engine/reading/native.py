@@ -13,6 +13,7 @@ from typing import Any
 from spectool.dialects.dimensions import MOST_LAYERS
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.record import EngineRefusedError, EngineUnknownError
+from spectool.engine.reading.strict import class_faults
 from spectool.formats.lookup import is_int
 
 Flat = dict[str, Any]
@@ -102,6 +103,8 @@ def from_native(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
         raise EngineRefusedError("CFG004", f"it has no class for model_type {kind} yet")
     if kind not in _DEFAULTS:
         raise EngineUnknownError(f"what a {kind} configuration takes for keys the drafter leaves out")
+    for fault in class_faults(config, facts):
+        raise EngineRefusedError(fault.code, fault.message)
     flat: Flat = {**_DEFAULTS[kind], **copy.deepcopy(dict(config))}
     if kind in ("qwen3", "muse_glimmer_assistant"):
         _qwen3_windows(flat)

@@ -77,7 +77,7 @@ def all_of(expected: set[str]) -> dict[str, set[str]]:
 
 
 VERIFIER_FAULTS = [
-    ("shallower", put("num_hidden_layers", 4), {"dflash": {"AUX001", "VER002"}, "dspark": {"AUX001", "VER002"}, "peagle": {"AUX001"}}),
+    ("shallower", put("num_hidden_layers", 4), {"dflash": {"AUX001", "VER002", "VER008"}, "dspark": {"AUX001", "VER002", "VER008"}, "peagle": {"AUX001", "VER008"}}),
     ("wider", put("hidden_size", 256), all_of({"VER003"})),
     ("another vocabulary", put("vocab_size", 640), all_of({"VOC001"})),
     ("cannot verify", put("architectures", ["MixtralForCausalLM"]), all_of({"VER001"})),
