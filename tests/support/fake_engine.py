@@ -71,7 +71,11 @@ def environment(site: Path, behaviour: Mapping[str, Any] | None = None, **more: 
     }
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:
+# What a busy machine may take; nothing waits so long that does what it should.
+PATIENCE = 120.0
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
     """Poll until a condition holds, and return what it returned."""
     end = time.monotonic() + seconds
     while not (found := condition()):

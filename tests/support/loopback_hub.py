@@ -109,6 +109,7 @@ class LoopbackHub:
         self.uploaded: dict[str, bytes] = {}
         self.deleted: list[str] = []
         self.closing = threading.Event()
+        self._lock = threading.Lock()
         self._servers = [_server(self, name) for name in ("hub", "store")]
         self.url, self.store_url = (f"http://127.0.0.1:{server.server_port}" for server in self._servers)
 
@@ -149,11 +150,17 @@ class LoopbackHub:
 
     def take(self, path: str, span: str) -> str | None:
         """Return the fault that strikes a request, and count it."""
-        for fault in self.faults:
-            if fault.times > 0 and re.search(fault.path, path) and re.search(fault.span, span):
-                fault.times -= 1
-                return fault.kind
+        with self._lock:
+            for fault in self.faults:
+                if fault.times > 0 and re.search(fault.path, path) and re.search(fault.span, span):
+                    fault.times -= 1
+                    return fault.kind
         return None
+
+    def count(self, kind: str, nbytes: int) -> None:
+        """Count bytes before they are sent: whoever has them may look at once."""
+        with self._lock:
+            self.sent[kind] += nbytes
 
 
 def _server(hub: LoopbackHub, name: str) -> ThreadingHTTPServer:
@@ -292,8 +299,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(stop - start))
         self.end_headers()
         for piece in content.parts(start, stop):
+            self.hub.count(kind, len(piece))
             self.wfile.write(piece)
-            self.hub.sent[kind] += len(piece)
 
     def _error(self, status: int, code: str = "") -> None:
         self._send(status, b'{"error":"no"}', "other", **({"X-Error-Code": code} if code else {}))
@@ -304,8 +311,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(key, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
+        self.hub.count(kind, len(data) if short is None else short)
         self.wfile.write(data if short is None else data[:short])
-        self.hub.sent[kind] += len(data) if short is None else short
         if short is not None:
             self.close_connection = True
 

@@ -56,12 +56,23 @@ def test_the_engine_leads_its_own_session_and_its_log_is_read(tmp_path: Path) ->
     assert not runs(engine.pid)
 
 
-def test_an_engine_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) -> None:
+def test_an_engine_that_ignores_sigterm_is_killed_after_its_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = Fake(tmp_path, grace=0.3, ignore_sigterm=True)
+    given: list[float] = []
+    wait = fake.engine._wait
+
+    def once_it_was_told(seconds: float) -> None:
+        given.append(seconds)
+        fake.logged("SIGTERM ignored")  # on a busy machine that takes longer than the grace
+        wait(seconds)
+
+    monkeypatch.setattr(fake.engine, "_wait", once_it_was_told)
     with fake.engine as engine:
         wait_ready(engine, fake.client, quiet())
+    assert given == [0.3]
     assert engine.exit_code() == 128 + signal.SIGKILL
-    assert "SIGTERM ignored" in fake.lines
 
 
 def test_children_of_the_engine_do_not_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
