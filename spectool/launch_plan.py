@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from spectool.checkpoint.entries import TensorInfo
 from spectool.checkpoint.folder import INDEX_NAME, Checkpoint, read_json
 from spectool.engine.facts import engine_facts
 from spectool.engine.reading.read import read_engine
@@ -23,7 +24,7 @@ from spectool.planning.gpus import parse_gpus
 from spectool.planning.launch import LaunchPlan, plan_launch
 from spectool.planning.models import model_of
 from spectool.planning.own import own_flags
-from spectool.planning.weights import Tensor, tensors_of
+from spectool.planning.weights import Sized, Tensor
 from spectool.resources import package_data
 from spectool.rules.launch import read_launch
 from spectool.speed.adaptive import adaptive
@@ -152,7 +153,7 @@ def _subject(found: Inspection, verifier: str, tokens: int, facts: Release) -> S
         model=model_of(name, config),
         drafter=drafter,
         drafter_name=found.view.name,
-        drafter_tensors=[_narrow(tensor, source.tensors[tensor.name].dtype) for tensor in tensors_of(source.tensors)],
+        drafter_tensors=[_narrow(tensor) for tensor in source.tensors.values()],
         k=tokens,
         tensors=tensors,
         total=total,
@@ -161,21 +162,21 @@ def _subject(found: Inspection, verifier: str, tokens: int, facts: Release) -> S
     )
 
 
-def _narrow(tensor: Tensor, dtype: str) -> Tensor:
+def _narrow(tensor: TensorInfo) -> Sized:
     """Count a float32 draft tensor as vLLM loads it: in the verifier's 16 bits."""
-    return replace(tensor, nbytes=tensor.nbytes // 2) if dtype == "F32" else tensor
+    return Tensor(tensor.name, tensor.shape, tensor.nbytes // 2) if tensor.dtype == "F32" else tensor
 
 
 def _verifier(
     verifier: str, checkpoint: Checkpoint | None
-) -> tuple[str, Mapping[str, Any], list[Tensor] | None, int | None, str]:
+) -> tuple[str, Mapping[str, Any], list[Sized] | None, int | None, str]:
     """Return a verifier's name, config, tensors if there are headers, and total size with its source."""
     repo = hub_id(verifier)
     if checkpoint is None:
         return _catalogued(repo or verifier)
     name = repo or checkpoint.root.resolve().name
     if checkpoint.tensors and not checkpoint.some:
-        return name, checkpoint.config, tensors_of(checkpoint.tensors), None, ""
+        return name, checkpoint.config, list(checkpoint.tensors.values()), None, ""
     index = checkpoint.root / INDEX_NAME
     if index.is_file():
         size = lookup(read_json(index)[0], "metadata.total_size")

@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spectool.checkpoint import absent, partial, pickle_names
-from spectool.checkpoint.header import TensorInfo, read_header
+from spectool.checkpoint.entries import TensorInfo
+from spectool.checkpoint.header import read_header
 from spectool.checkpoint.json_text import parse_json
 from spectool.checkpoint.origin import Origin
 from spectool.checkpoint.small_file import read_small_text

@@ -15,61 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from spectool.checkpoint import partial
+from spectool.checkpoint.entries import DTYPE_BITS, MAX_NAME_BYTES, TensorInfo, read_entries, tensor_nbytes
 from spectool.checkpoint.json_text import check_depth, parse_json
 from spectool.errors import OutputError, SourceError
 
-DTYPE_BITS: Mapping[str, int] = MappingProxyType(
-    {
-        "BOOL": 8,
-        "F4": 4,
-        "F6_E2M3": 6,
-        "F6_E3M2": 6,
-        "U8": 8,
-        "I8": 8,
-        "F8_E5M2": 8,
-        "F8_E4M3": 8,
-        "F8_E8M0": 8,
-        "F8_E4M3FNUZ": 8,
-        "F8_E5M2FNUZ": 8,
-        "I16": 16,
-        "U16": 16,
-        "F16": 16,
-        "BF16": 16,
-        "I32": 32,
-        "U32": 32,
-        "F32": 32,
-        "C64": 64,
-        "F64": 64,
-        "I64": 64,
-        "U64": 64,
-    }
-)
-"""Bits of one element, for every dtype name of the format (safetensors 0.8)."""
-
 MAX_HEADER_BYTES = 100_000_000
-MAX_NAME_BYTES = 4096
 _LENGTH_BYTES = 8
 _POINTER = b"version "
 """How a pointer of Git LFS begins, which a clone without LFS leaves in place of a file. No header has this length."""
-_WORD = 2**64  # sizes are 64-bit in the reader this one must agree with
-_ENTRY_KEYS = {"dtype", "shape", "data_offsets"}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """Where one tensor's bytes lie."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    file: Path
-    start: int
-    """Byte offset of the first element in the file (not in the data section)."""
-    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +63,9 @@ def read_header(file: Path) -> FileHeader:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise SourceError(f"{file}: __metadata__ must be an object of texts")
     try:
-        tensors = [_entry(file, name, entry, data_start) for name, entry in document.items()]
+        tensors = read_entries(file, document, data_start)
     except (SourceError, RecursionError):
-        check_depth(document, f"{file}: header")  # said first; an entry that is right has its three levels and no more
+        check_depth(document, f"{file}: header")  # said first; an entry that is right has two levels and no more
         raise
     tensors.sort(key=attrgetter("start", "nbytes"))
     _check_cover(file, tensors, data_start, size)
@@ -156,41 +112,6 @@ def _size(digits: str) -> int:
     return int(digits) or (-1 if digits.startswith("-") else 0)
 
 
-def _entry(file: Path, name: str, entry: Any, data_start: int) -> TensorInfo:
-    if "\0" in name or (4 * len(name) > MAX_NAME_BYTES and len(name.encode("utf-8")) > MAX_NAME_BYTES):
-        raise SourceError(f"{file}: tensor name {name[:80]!r} holds a NUL or is longer than {MAX_NAME_BYTES} bytes")
-    if not isinstance(entry, dict) or entry.keys() != _ENTRY_KEYS:
-        found = sorted(entry) if isinstance(entry, dict) else type(entry).__name__
-        raise _wrong(file, name, f"must have exactly the keys data_offsets, dtype and shape; found {found}")
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
-        raise _wrong(file, name, f"unknown dtype {dtype!r}", hint=f"The format has {', '.join(sorted(DTYPE_BITS))}.")
-    if not _are_sizes(shape):
-        raise _wrong(file, name, f"shape must be a list of sizes, found {shape!r}")
-    if not _are_sizes(offsets) or len(offsets) != 2:
-        raise _wrong(file, name, f"data_offsets must be two byte offsets, found {offsets!r}")
-    begin, end = offsets
-    nbytes = tensor_nbytes(dtype, shape)
-    if nbytes is None:
-        raise _wrong(file, name, f"{dtype} x {shape} is no whole number of bytes, or not below 2**64 bits")
-    if end - begin != nbytes:
-        raise _wrong(file, name, f"{dtype} x {shape} needs {nbytes} bytes; data_offsets give {end - begin}")
-    return TensorInfo(name, dtype, tuple(shape), file, data_start + begin, nbytes)
-
-
-def _wrong(file: Path, name: str, what: str, hint: str | None = None) -> SourceError:
-    return SourceError(f"{file}: tensor {name!r}: {what}", hint=hint)
-
-
-def _are_sizes(value: Any) -> bool:
-    if not isinstance(value, list):
-        return False
-    for item in value:  # noqa: SIM110 - of 18,000 tensors a mixture may have, a generator for each doubles the time
-        if type(item) is not int or not 0 <= item < _WORD:  # bool is an int to Python
-            return False
-    return True
-
-
 def _check_cover(file: Path, tensors: Sequence[TensorInfo], data_start: int, size: int) -> None:
     position = data_start
     for tensor in tensors:
@@ -206,18 +127,6 @@ def _check_cover(file: Path, tensors: Sequence[TensorInfo], data_start: int, siz
             f"{file}: the header describes {position - data_start} bytes of data; the file has {size - data_start}",
             hint="The file was cut off or is damaged. Download it again." if position > size else None,
         )
-
-
-def tensor_nbytes(dtype: str, shape: Sequence[int]) -> int | None:
-    """Return the bytes of a tensor; None when they are no whole number, or 64 bits cannot count its bits."""
-    elements = 1
-    for size in shape:
-        # Multiplied in order, as the reader does: a size of 0 saves what follows it and not what came before.
-        elements *= size
-        if elements >= _WORD:
-            return None
-    bits = elements * DTYPE_BITS[dtype]
-    return None if bits >= _WORD or bits % 8 else bits // 8
 
 
 def encode_header(

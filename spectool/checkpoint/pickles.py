@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spectool.checkpoint.header import MAX_NAME_BYTES, TensorInfo
+from spectool.checkpoint.entries import MAX_NAME_BYTES, TensorInfo
 from spectool.errors import SourceError
 
 MAX_DESCRIPTION_BYTES = 2**26

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spectool.checkpoint.entries import TensorInfo
 from spectool.checkpoint.folder import Checkpoint
-from spectool.checkpoint.header import TensorInfo
 from spectool.dialects.predicates import matches
 from spectool.dialects.view import View
 from spectool.formats.dialect import SideFile
@@ -59,7 +59,7 @@ def with_side_files(
         for key, value in entries:
             if isinstance(value, TensorInfo):
                 name = f"{item.file}:{key}"
-                tensors[name] = replace(value, name=name)
+                tensors[name] = value._replace(name=name)
             elif isinstance(key, str) and isinstance(value, str | int | float | bool):
                 values[path.stem][key] = value
     if not values:

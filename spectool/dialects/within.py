@@ -35,7 +35,7 @@ def narrowed(checkpoint: Checkpoint, view: View, answers: Mapping[str, Any]) -> 
             hint = f"Drafters seem to lie under {', '.join(found)}." if found else None
             raise SourceError(f"{view.name}: no tensor's name begins with {prefix!r}", hint=hint)
         short = {name.removeprefix(prefix): item for name, item in kept.items()}
-        tensors = {name: replace(item, name=name) for name, item in short.items()}
+        tensors = {name: item._replace(name=name) for name, item in short.items()}
         checkpoint = replace(checkpoint, tensors=tensors, total_bytes=sum(item.nbytes for item in tensors.values()))
         view = replace(view, tensors=tensors, read=checkpoint.read, peek=checkpoint.peek)
     if under:

@@ -15,7 +15,7 @@ from spectool.planning.memory import CASES, GIB, Case, Memory, memory_lines, ove
 from spectool.planning.models import Model, UnknownError
 from spectool.planning.own import Own
 from spectool.planning.parallel import SPLIT, Experts, candidates
-from spectool.planning.weights import Tensor, Weights, rank_weights, verifier_weights
+from spectool.planning.weights import Sized, Weights, rank_weights, verifier_weights
 
 _ROUND = 1024
 _HIGHEST_UTILIZATION = 0.95
@@ -33,9 +33,9 @@ class Subject:
     model: Model
     drafter: Drafter
     drafter_name: str
-    drafter_tensors: Sequence[Tensor]
+    drafter_tensors: Sequence[Sized]
     k: int
-    tensors: Sequence[Tensor] | None = None
+    tensors: Sequence[Sized] | None = None
     total: int | None = None
     total_source: str = ""
     other_names: tuple[str, ...] = ()

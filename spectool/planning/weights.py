@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
+from typing import Protocol
 
 from spectool.planning.models import Model, UnknownError
 from spectool.planning.parallel import SPLIT, Experts
@@ -30,14 +32,30 @@ _ROWS = re.compile(
 )
 _COLUMNS = re.compile(r"\.(o_proj|down_proj|out_proj)\.(?!bias)")
 _TOWER = re.compile(r"(^|\.)(vision_tower|visual|vision_model|audio_tower|embed_vision|embed_audio)\.")
-_LAYER_OR_EXPERT = re.compile(r"(?<=\.)\d+(?=\.)")  # not the digit of conv1d or t2d
+_LAYER_OR_EXPERT = re.compile(r"\.\d+(?=\.)")  # not the digit of conv1d or t2d
 # Multi-token-prediction layers load only where they draft; t2d and the verifier's copies are left out by vLLM.
 _NOT_LOADED = re.compile(r"^mtp\.|(^|\.)t2d$|^verifier_(norm|lm_head)\.")
 
 
+class Sized(Protocol):
+    """A tensor as far as planning looks at it; a header's `TensorInfo` is one."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the checkpoint."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its bytes in the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of a checkpoint as far as planning looks at it."""
+    """A tensor that is in no header, or counted otherwise than it lies there."""
 
     name: str
     shape: tuple[int, ...]
@@ -59,7 +77,7 @@ class Weights:
 
 
 def rank_weights(
-    tensors: Iterable[Tensor],
+    tensors: Iterable[Sized],
     ranks: int,
     kv_heads: int,
     source: str,
@@ -98,20 +116,23 @@ def rank_weights(
 
 
 def alike(
-    tensors: Iterable[Tensor], marked: frozenset[str] = frozenset()
+    tensors: Iterable[Sized], marked: frozenset[str] = frozenset()
 ) -> Counter[tuple[str, tuple[int, ...], int, bool]]:
     """Return how often each kind of tensor occurs: of a mixture's 18,000 tensors some 20 differ.
 
     A kind is the name with 0 for each layer and expert, the shape, the bytes, and whether the name is in `marked`.
     """
-    return Counter(
-        (_LAYER_OR_EXPERT.sub("0", item.name), item.shape, item.nbytes, item.name in marked) for item in tensors
-    )
+    return Counter((_kind(item.name), item.shape, item.nbytes, item.name in marked) for item in tensors)
+
+
+@lru_cache(maxsize=2**16)  # a plan asks for the same names at every number of ranks
+def _kind(name: str) -> str:
+    return _LAYER_OR_EXPERT.sub(".0", name)
 
 
 def verifier_weights(
     model: Model,
-    tensors: Iterable[Tensor] | None,
+    tensors: Iterable[Sized] | None,
     ranks: int,
     total: int | None = None,
     total_source: str = "",
@@ -153,11 +174,6 @@ def verifier_weights(
     if rest < 0:
         raise UnknownError(f"{total_source} says {total} bytes, fewer than the config's {weights.total}")
     return Weights(total, weights.rank + rest, weights.whole + (rest if ranks > 1 else 0), total_source)
-
-
-def tensors_of(headers: Mapping[str, object]) -> list[Tensor]:
-    """Return the tensors of a checkpoint's headers (`TensorInfo` by name)."""
-    return [Tensor(name, tuple(info.shape), info.nbytes) for name, info in headers.items()]  # type: ignore[attr-defined]  # headers are typed as objects: any header reader will do
 
 
 def _share(name: str, shape: tuple[int, ...], ranks: int, kv_heads: int) -> Fraction:

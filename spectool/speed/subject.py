@@ -11,7 +11,7 @@ from spectool.planning.fit import Subject
 from spectool.planning.models import Model, UnknownError
 from spectool.planning.own import Own
 from spectool.planning.shapes import verifier_shapes
-from spectool.planning.weights import Tensor, alike
+from spectool.planning.weights import Sized, Tensor, alike
 from spectool.speed.costs import Draft, Experts, Target
 from spectool.speed.forecast import Case, NotPredictedError
 from spectool.speed.machines import machine_names, machine_of
@@ -80,7 +80,7 @@ def target_of(subject: Subject) -> Target:
     )
 
 
-def draft_of(drafter: Drafter, tensors: Iterable[Tensor]) -> Draft:
+def draft_of(drafter: Drafter, tensors: Iterable[Sized]) -> Draft:
     """Return the drafter's sizes; an output layer it has from the verifier is read all the same.
 
     Raises:
@@ -98,7 +98,7 @@ def draft_of(drafter: Drafter, tensors: Iterable[Tensor]) -> Draft:
     return Draft(layers=sizes.num_layers, parameters=parameters, markov=markov)
 
 
-def _experts(model: Model, tensors: Iterable[Tensor], parameters: int) -> Experts:
+def _experts(model: Model, tensors: Iterable[Sized], parameters: int) -> Experts:
     count = next((model.text[key] for key in _EXPERT_COUNTS if isinstance(model.text.get(key), int)), 0)
     active = model.count("num_experts_per_tok")
     blocks = {tensor.name.partition(_EXPERT)[0] for tensor in tensors if _EXPERT in tensor.name}
@@ -108,5 +108,5 @@ def _experts(model: Model, tensors: Iterable[Tensor], parameters: int) -> Expert
     return Experts(layers=layers, count=count, active=active, parameters=parameters / (layers * count))
 
 
-def _count(tensors: Iterable[Tensor]) -> int:
+def _count(tensors: Iterable[Sized]) -> int:
     return sum(prod(tensor.shape) for tensor in tensors)

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Mapping
 
 from spectool.checkpoint.folder import Checkpoint
-from spectool.checkpoint.header import TensorInfo
+from spectool.checkpoint.entries import TensorInfo
 from spectool.checkpoint.sources import Sources
 from spectool.dialects.record import Reading
 from spectool.tensors.vocabulary import prove

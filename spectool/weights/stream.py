@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from spectool.checkpoint.header import TensorInfo
+from spectool.checkpoint.entries import TensorInfo
 from spectool.checkpoint.sources import Source
 from spectool.weights.numbers import FLOATS, Kind
 

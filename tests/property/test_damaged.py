@@ -24,7 +24,7 @@ from mutations import NATIVE, PAIRS, VERIFIER
 from rich.console import Console
 
 from spectool import api
-from spectool.checkpoint.header import DTYPE_BITS
+from spectool.checkpoint.entries import DTYPE_BITS
 from spectool.errors import SpectoolError
 from spectool.formats.speculators import is_speculators
 from spectool.report.github import github

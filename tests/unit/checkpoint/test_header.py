@@ -10,7 +10,8 @@ import pytest
 from checkpoints import safetensors_bytes, write_safetensors
 from safetensors import SafetensorError, deserialize
 
-from spectool.checkpoint.header import DTYPE_BITS, encode_header, read_header
+from spectool.checkpoint.entries import DTYPE_BITS
+from spectool.checkpoint.header import encode_header, read_header
 from spectool.errors import OutputError, SourceError
 
 # The oracle here is the newest safetensors: older releases know fewer dtypes, and read none of half a byte.

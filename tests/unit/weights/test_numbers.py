@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spectool.checkpoint.header import DTYPE_BITS
+from spectool.checkpoint.entries import DTYPE_BITS
 from spectool.weights.numbers import FLOATS
 
 

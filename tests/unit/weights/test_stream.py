@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from checkpoints import write_safetensors
 
-from spectool.checkpoint.header import TensorInfo, read_header
+from spectool.checkpoint.entries import TensorInfo
+from spectool.checkpoint.header import read_header
 from spectool.checkpoint.sources import Source, Sources
 from spectool.errors import SourceError
 from spectool.weights.stream import BLOCK, Scan, same_bytes, scan
