@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spectool.checkpoint import partial
-from spectool.checkpoint.folder import Checkpoint, open_checkpoint
 from spectool.checkpoint.entries import TensorInfo
+from spectool.checkpoint.folder import Checkpoint, open_checkpoint
 from spectool.checkpoint.origin import Origin
 from spectool.checkpoint.small_file import read_small
 from spectool.dialects.detect import candidates

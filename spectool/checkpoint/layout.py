@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from spectool.checkpoint.content import Content, FileRange
 from spectool.checkpoint.copying import BLOCK_BYTES
-from spectool.checkpoint.folder import INDEX_NAME, WEIGHTS_NAME
 from spectool.checkpoint.entries import DTYPE_BITS
+from spectool.checkpoint.folder import INDEX_NAME, WEIGHTS_NAME
 from spectool.checkpoint.header import encode_header
 from spectool.errors import OutputError
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from spectool import __version__
-from spectool.checkpoint.folder import CONFIG_NAME, INDEX_NAME, read_json
 from spectool.checkpoint.entries import TensorInfo
+from spectool.checkpoint.folder import CONFIG_NAME, INDEX_NAME, read_json
 from spectool.checkpoint.header import read_header
 from spectool.dialects.catalogue import extended
 from spectool.errors import SourceError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectool.checkpoint.content import Content, FileRange, Inline, Overlaid, PermutedColumns, Zeros, scaled_bf16
-from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.entries import DTYPE_BITS, TensorInfo
+from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.writer import OutputTensor, WrittenFile, write_checkpoint
 from spectool.dialects.record import Reading
 from spectool.errors import RefusedError

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from spectool.checkpoint.bf16 import map_bf16, scale_table
-from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.entries import TensorInfo
+from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.sources import Sources
 from spectool.errors import RefusedError
 from spectool.writers.plan import Proof

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.entries import TensorInfo
+from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.layout import encode_index, plan_shards
 from spectool.checkpoint.writer import METADATA, OutputTensor
 from spectool.formats.provenance import FILE
