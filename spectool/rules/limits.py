@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.drafter.inventory import inventory
 from spectool.rules.context import Context
 from spectool.rules.registry import Abstain, Hit, rule
 
 # Rope types whose tables may be made longer without changing a value (vLLM 0.33 config/speculative.py,
 # _CACHE_ONLY_ROPE_TYPES).
 _CACHE_ONLY = {"default", "linear", "llama3", "ntk", "proportional"}
+_FLOATS = {"BF16", "F16", "F32", "F64"}
 
 
 @rule(
@@ -107,3 +109,26 @@ def half_precision(context: Context) -> Iterator[Hit]:
     halves = [name for name, item in context.view.tensors.items() if item.dtype == "F16"]
     if halves:
         yield Hit(f"{len(halves)} of {len(context.view.tensors)} tensors are float16")
+
+
+@rule(
+    "DTY003",
+    "trained-values-no-floats",
+    summary="A tensor that was trained holds whole numbers, or numbers of 8 bits without a scale.",
+    why="vLLM copies the values into its own dtype without a word: the drafter runs with other numbers.",
+    fix="Use the publisher's weights; a quantised drafter has scales beside its weights and settings in config.json.",
+    references=("vLLM 0.32 run: mask_hidden as int8 drafts, and accepts 9 instead of 14",),
+)
+def no_floats(context: Context) -> Iterator[Hit]:
+    """Looks at what has no scale; weights of modules may be quantised (rules QNT001 to QNT004)."""
+    placed = context.reading.placements.placed
+    wrong = [
+        f"{placed[name].source} is {dtype}"
+        for name in inventory(context.drafter)
+        if name in placed
+        and not name.endswith(".weight")
+        and name not in {"d2t", "t2d"}
+        and (dtype := context.view.tensors[placed[name].source].dtype) not in _FLOATS
+    ]
+    if wrong:
+        yield Hit(", ".join(wrong[:5]))

@@ -83,3 +83,47 @@ def map_superfluous(context: Context) -> Iterator[Hit]:
         )
     else:
         yield Hit(f"the vocabulary is full ({size.vocab_size}), and d2t is in the file")
+
+
+@rule(
+    "VOC004",
+    "vocabulary-map-wrong",
+    scope="engine",
+    summary="The values of d2t are no offsets from draft ids to the verifier's ids.",
+    why=(
+        "vLLM adds d2t to the draft's id. With absolute ids, or ids that t2d does not name, it proposes other tokens "
+        "than the drafter meant: acceptance near 1, no error; beyond the vocabulary it stops at the first draft."
+    ),
+    fix="`spectool convert` turns absolute ids into offsets; for anything else ask the publisher for the right map.",
+    references=(
+        "vLLM 0.33 model_executor/models/llama_eagle3.py compute_logits",
+        "Speculators 0.9.0: target = draft + d2t[draft]",
+    ),
+)
+def map_wrong(context: Context) -> Iterator[Hit | Abstain]:
+    """Holds d2t against t2d; without t2d, offsets must lead strictly upward inside the vocabulary.
+
+    The map is small and read without --weights as well: nothing else of a reduced vocabulary shows in a header.
+    """
+    if "d2t" not in context.shapes:
+        return
+    from spectool.tensors.vocabulary import MAX_MAP, map_proof  # noqa: PLC0415 - with a map only: start-up stays quick
+
+    proof = map_proof(context.view, context.reading)
+    if proof is None:
+        return
+    source = context.reading.placements.placed["d2t"].source
+    if proof.fault is not None:
+        yield Hit(proof.fault, key=source)
+    elif proof.kind is None:
+        yield Abstain(f"a map of at most {MAX_MAP} entries")
+    elif proof.kind == "ambiguous":
+        yield Abstain("t2d: the values of d2t fit offsets and absolute ids")
+    elif proof.kind == "absolute":
+        yield Hit("d2t holds the verifier's ids themselves, not offsets", key=source)
+    elif proof.kind == "neither":
+        where = "outside the vocabulary, or twice, or out of order" if proof.lone else "to other ids than t2d names"
+        yield Hit(f"d2t leads {where}", key=source)
+    elif proof.zero and proof.lone:
+        size = context.drafter.dimensions.draft_vocab_size
+        yield Hit(f"d2t is all zero: the draft vocabulary would be the first {size} ids", key=source)

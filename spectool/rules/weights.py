@@ -8,7 +8,6 @@ from spectool.drafter.inventory import inventory
 from spectool.rules.context import Context
 from spectool.rules.registry import Abstain, Hit, rule
 from spectool.weights.numbers import FLOATS
-from spectool.weights.record import MAX_MAP
 
 _SHOWN = 5
 _MARKOV = ("markov_head.markov_w1.weight", "markov_head.markov_w2.weight")
@@ -81,43 +80,6 @@ def all_zero(context: Context) -> Iterator[Hit]:
         zero = [item for item in zero if item[0] not in _MARKOV]
     if zero:
         yield Hit(f"nothing but zeros: {_some([source for _, source in zero])}", key=zero[0][1])
-
-
-@rule(
-    "WGT003",
-    "vocabulary-map-wrong",
-    scope="weights",
-    summary="The values of d2t are no offsets from draft ids to the verifier's ids.",
-    why=(
-        "vLLM adds d2t to the draft's id. With absolute ids, or ids that t2d does not name, it proposes other tokens "
-        "than the drafter meant: acceptance near 1, no error."
-    ),
-    fix="`spectool convert` turns absolute ids into offsets; for anything else ask the publisher for the right map.",
-    references=(
-        "vLLM 0.33 model_executor/models/llama_eagle3.py compute_logits",
-        "Speculators 0.9.0: target = draft + d2t[draft]",
-    ),
-)
-def map_wrong(context: Context) -> Iterator[Hit | Abstain]:
-    """Holds d2t against t2d; without t2d, offsets must lead strictly upward inside the vocabulary."""
-    proof = context.weights.vocabulary if context.weights is not None else None
-    if proof is None:
-        return
-    source = context.reading.placements.placed["d2t"].source
-    if proof.fault is not None:
-        yield Hit(proof.fault, key=source)
-    elif proof.kind is None:
-        yield Abstain(f"a map of at most {MAX_MAP} entries")
-    elif proof.kind == "ambiguous":
-        yield Abstain("t2d: the values of d2t fit offsets and absolute ids")
-    elif proof.kind == "absolute":
-        yield Hit("d2t holds the verifier's ids themselves, not offsets", key=source)
-    elif proof.kind == "neither":
-        where = "outside the vocabulary, or twice, or out of order" if proof.lone else "to other ids than t2d names"
-        yield Hit(f"d2t leads {where}", key=source)
-    elif proof.zero and proof.lone:
-        size = context.drafter.dimensions.draft_vocab_size
-        yield Hit(f"d2t is all zero: the draft vocabulary would be the first {size} ids", key=source)
 
 
 @rule(

@@ -9,15 +9,62 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from spectool.dialects.record import Reading
 from spectool.dialects.view import View
+from spectool.drafter.model import Dimensions
 from spectool.errors import RefusedError
 from spectool.writers.plan import PlannedTensor
 
 Kind = Literal["offset", "absolute", "ambiguous", "neither"]
+MAX_MAP = 2**19
+"""Entries of a map that is proved, and of its vocabulary; the largest in use has 262,144."""
+_CODES = {"I64": "q", "I32": "i"}
+
+
+@dataclass(frozen=True, slots=True)
+class MapProof:
+    """What `d2t` turned out to be. `fault` says why nothing could be proved; `lone`: no `t2d` names its ids."""
+
+    kind: Kind | None
+    lone: bool
+    zero: bool = False
+    fault: str | None = None
+
+
+def map_proof(view: View, reading: Reading) -> MapProof | None:
+    """Prove the map of a reduced vocabulary; None where there is none to prove (rules VOC002, VOC003, TEN003).
+
+    A `t2d` that names another number of ids than the drafter has is none: vLLM reads `d2t` alone.
+
+    Raises:
+        SourceError: a file cannot be read.
+
+    """
+    placed, size = reading.placements.placed, reading.drafter.dimensions
+    if "d2t" not in placed or view.read is None or size.draft_vocab_size >= size.vocab_size:
+        return None
+    header = view.tensors[placed["d2t"].source]
+    if header.shape != (size.draft_vocab_size,):
+        return None
+    if header.dtype not in _CODES:
+        return MapProof(None, lone=True, fault=f"d2t has dtype {header.dtype}, not I64")
+    if max(size.draft_vocab_size, size.vocab_size) > MAX_MAP:
+        return MapProof(None, lone=True)
+    mask = _mask(view, placed["t2d"].source, size) if "t2d" in placed else None
+    values = _integers(view, placed["d2t"].source)
+    return MapProof(prove(values, mask, size.vocab_size), lone=mask is None, zero=not any(values))
+
+
+def _mask(view: View, name: str, size: Dimensions) -> bytes | None:
+    header = view.tensors[name]
+    if view.read is None or header.shape != (size.vocab_size,) or header.dtype not in {"BOOL", "U8"}:
+        return None
+    mask = view.read(name)
+    return mask if len(mask) - mask.count(0) == size.draft_vocab_size else None
 
 
 def prove(d2t: Sequence[int], t2d: Sequence[int] | None, vocab_size: int) -> Kind:
@@ -87,10 +134,9 @@ def plan_vocabulary(view: View, reading: Reading) -> tuple[list[PlannedTensor], 
 
 def _integers(view: View, name: str) -> array[int]:
     header = view.tensors[name]
-    codes = {"I64": "q", "I32": "i"}
-    if header.dtype not in codes or view.read is None:
+    if header.dtype not in _CODES or view.read is None:
         raise RefusedError(f"{view.name}: {name} has dtype {header.dtype}, not I64", code="VOC002")
-    values = array(codes[header.dtype])
+    values = array(_CODES[header.dtype])
     values.frombytes(view.read(name))
     if sys.byteorder == "big":
         values.byteswap()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Callable, Mapping
 
-from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.entries import TensorInfo
+from spectool.checkpoint.folder import Checkpoint
 from spectool.checkpoint.sources import Sources
 from spectool.dialects.record import Reading
-from spectool.tensors.vocabulary import prove
-from spectool.weights.record import MAX_MAP, Copy, MapProof, MaskRow, Weights
+from spectool.weights.record import Copy, MaskRow, Weights
 from spectool.weights.stream import Step, same_bytes, scan
 
 EMBEDDING, HEAD = "embed_tokens.weight", "lm_head.weight"
@@ -52,9 +49,8 @@ def read_weights(
             scans[name] = scan(files.get(info.file), info.start, info.nbytes, info.dtype, step)
         copies = {name: _copy(files, *pair, step) for name, pair in pairs.items()}
         mask = _mask_row(files, source, reading, placed, verifier)
-        vocabulary = _vocabulary(source, reading, placed)
         files.check_unchanged()
-    return Weights(scans, vocabulary, mask, copies)
+    return Weights(scans, mask, copies)
 
 
 def _stepper(total: int, progress: Callable[[int, int], None] | None) -> Step | None:
@@ -128,30 +124,3 @@ def _mask_row(
     row = info.nbytes // info.shape[0]
     seen = scan(files.get(info.file), info.start + token * row, row, info.dtype)
     return MaskRow(token, "drafter" if owner == "drafter" else "verifier", info.name, seen)
-
-
-def _vocabulary(source: Checkpoint, reading: Reading, placed: Mapping[str, str]) -> MapProof | None:
-    """Prove the map of a reduced vocabulary; None where there is none to prove (rules VOC002, VOC003)."""
-    size = reading.drafter.dimensions
-    if "d2t" not in placed or size.draft_vocab_size >= size.vocab_size:
-        return None
-    lone = "t2d" not in placed
-    info = source.tensors[placed["d2t"]]
-    code = {"I64": "q", "I32": "i"}.get(info.dtype)
-    if code is None:
-        return MapProof(None, lone, fault=f"d2t has dtype {info.dtype}, not I64")
-    if info.shape != (size.draft_vocab_size,):
-        return None  # rule TEN003
-    if max(size.draft_vocab_size, size.vocab_size) > MAX_MAP:
-        return MapProof(None, lone)
-    values = array(code)
-    values.frombytes(source.read(info.name))
-    if sys.byteorder == "big":
-        values.byteswap()
-    mask = None
-    if not lone:
-        flags = source.tensors[placed["t2d"]]
-        if flags.shape != (size.vocab_size,) or flags.dtype not in {"BOOL", "U8"}:
-            return MapProof(None, lone, fault=f"t2d is {flags.dtype} {list(flags.shape)}, not BOOL [{size.vocab_size}]")
-        mask = source.read(flags.name)
-    return MapProof(prove(values, mask, size.vocab_size), lone, zero=not any(values))

@@ -7,22 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the rules import this module, and mostly nothing is read
-    from spectool.tensors.vocabulary import Kind
     from spectool.weights.stream import Scan
 
-MAX_MAP = 2**19
-"""Entries of a map that is proved, and of its vocabulary; the largest in use has 262,144."""
 Owner = Literal["drafter", "verifier"]
-
-
-@dataclass(frozen=True, slots=True)
-class MapProof:
-    """What `d2t` turned out to be. `fault` says why nothing could be proved; `lone`: there is no `t2d` beside it."""
-
-    kind: Kind | None
-    lone: bool
-    zero: bool = False
-    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +39,5 @@ class Weights:
     """Scans by the file's own tensor names; copies by canonical name (`embed_tokens.weight`, `lm_head.weight`)."""
 
     scans: Mapping[str, Scan]
-    vocabulary: MapProof | None
     mask: MaskRow | None
     copies: Mapping[str, Copy]

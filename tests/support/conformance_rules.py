@@ -22,7 +22,6 @@ WHY_NOT = {
     "FEA004": "a warning from reports: hits of the prefix cache beside recurrent layers",
     "HED004": "no config parts the two readings here: a guard",
     "HED006": "a warning: which CPUs stop at rank 0 differs",
-    "LAY004": "no config parts the two readings here: a guard",
     "MSK005": "a file beside the weights; vLLM is silent",
     "PAR003": "needs stages on several devices",
     "PAR004": "a warning: needs ranks on several devices",
@@ -38,7 +37,6 @@ WHY_NOT = {
     "VER006": "vLLM reads no tokenizer of a drafter: silent",
     "WGT001": "values of weights: vLLM is silent",
     "WGT002": "values of weights: vLLM is silent",
-    "WGT003": "values of weights: vLLM is silent",
     "WGT004": "values of weights: vLLM is silent",
 }
 
