@@ -159,6 +159,10 @@ def command(
         _print_releases(reports, good, format)
     else:
         _print(reports[0], format, failing, quiet=quiet)
+        if format is ReportFormat.text and not quiet and reports[0].findings:
+            from spectool.cli.repair_hint import tell_repair
+
+            tell_repair(reports[0], answers, verifier)
     if not good[-1]:  # of a range: the newest release, without which there is no "from X on"
         raise typer.Exit(1)
 

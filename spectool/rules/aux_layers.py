@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, engine_refuses
@@ -10,6 +11,8 @@ from spectool.rules.quantisation import belongs
 from spectool.rules.registry import Abstain, Hit, rule
 from spectool.tensors.quantised import quantised_modules
 
+# What vLLM's Llama class builds fc for unless told (model_executor/models/llama_eagle3.py).
+_LLAMA_AUX = 3
 _UTILS = "vLLM 0.33 v1/worker/gpu/spec_decode/eagle/eagle3_utils.py"
 
 
@@ -90,11 +93,28 @@ def fc_width(context: Context) -> Iterator[Hit]:
     if len(shape) == 2 and layers is not None and not packed:
         width, target = shape[1], context.drafter.dimensions.target_hidden_size
         if width != len(layers) * target:
+            each = width // len(layers) if layers and width % len(layers) == 0 else None
             yield Hit(
-                f"fc.weight reads {width} values, {len(layers)} aux layers of {target} give {len(layers) * target}"
+                f"fc.weight reads {width} values, {len(layers)} aux layers of {target} give {len(layers) * target}",
+                f"Correct the list of aux layers, or write target_hidden_size: {each} if the verifier is so wide."
+                if each is not None
+                else None,
             )
             return
-    yield from engine_refuses(context, "AUX004")
+    for hit in engine_refuses(context, "AUX004"):
+        yield replace(hit, fix=_as_trained(context) if shape and layers and not packed else None)
+
+
+def _as_trained(context: Context) -> str | None:
+    """Return what vLLM has to be told where the file itself is right: it goes by keys, not by fc."""
+    size, layers = context.drafter.dimensions, context.drafter.aux_layers or ()
+    place = " inside transformer_layer_config" if "transformer_layer_config" in context.view.config else ""
+    keys = []
+    if size.target_hidden_size != size.hidden_size and context.view.config.get("target_hidden_size") is None:
+        keys.append(f"`target_hidden_size: {size.target_hidden_size}`")
+    if context.method == "peagle" and not context.drafter.qk_norm and len(layers) != _LLAMA_AUX:
+        keys.append(f"`num_aux_hidden_states: {len(layers)}`{place}")
+    return f"Write {' and '.join(keys)}." if keys else None
 
 
 @rule(

@@ -62,8 +62,8 @@ def runs_nowhere(context: Context) -> str | None:
     summary="The drafter's weights are quantised in a form that vLLM does not load.",
     why="MLX files and methods that vLLM does not know are refused, or read as plain weights of the wrong shape.",
     fix=(
-        "Convert the bf16 original and quantise the result, or serve the folder as it is: vLLM runs compressed-"
-        "tensors, FP8, ModelOpt, AWQ and GPTQ drafters natively. MLX files run in MLX only."
+        "Use the bf16 original, quantised or not: vLLM runs compressed-tensors, FP8, ModelOpt, AWQ and GPTQ drafters. "
+        "MLX files run in MLX only."
     ),
     references=(_DRAFT, "mlx-lm quantize: scales, biases"),
 )

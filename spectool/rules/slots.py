@@ -55,7 +55,11 @@ def beyond_block(context: Context) -> Iterator[Hit | Abstain]:
     elif tokens < 1:
         yield Hit(f"speculative_tokens is {tokens}")
     elif most is not None and tokens > most and not _contradicts(context):
-        yield Hit(f"speculative_tokens {tokens} is beyond the {most} a block of {context.drafter.block_size} holds")
+        block = context.drafter.block_size
+        yield Hit(
+            f"speculative_tokens {tokens} is beyond the {most} a block of {block} holds",
+            f"Lower speculative_tokens to {most}." if most > 0 else None,
+        )
 
 
 @rule(

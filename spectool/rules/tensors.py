@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spectool.drafter.inventory import inventory
+from spectool.drafter.inventory import Expected, inventory
 from spectool.rules.context import Context
 from spectool.rules.heads import wide_confidence
 from spectool.rules.quantisation import belongs, runs_nowhere
 from spectool.rules.registry import Hit, rule
+from spectool.rules.strangers import advice
 from spectool.tensors.quantised import companion, quantised_modules, stem, with_weights
 
 _LOADER = "vLLM 0.33 model_executor/model_loader/default_loader.py: draft classes return None, so nothing is checked"
@@ -37,12 +38,16 @@ def missing(context: Context) -> Iterator[Hit]:
     if not context.sized or runs_nowhere(context) is not None:
         return
     expected = inventory(context.drafter)
+    gone = _gone(context, expected)
+    if gone:
+        yield Hit(f"missing: {_some(gone)}", advice(context, expected, gone, _strange(context, expected)))
+
+
+def _gone(context: Context, expected: dict[str, Expected]) -> list[str]:
     packed = with_weights(context.view)
     gone = [name for name, item in expected.items() if not item.optional and name not in context.shapes]
     gone = [name for name in gone if name not in {"mask_hidden", "d2t"}]  # rules MSK003 and VOC002
-    gone = [name for name in gone if not belongs(name, packed)]
-    if gone:
-        yield Hit(f"missing: {_some(gone)}")
+    return [name for name in gone if not belongs(name, packed)]
 
 
 @rule(
@@ -61,6 +66,13 @@ def unknown(context: Context) -> Iterator[Hit]:
     if not context.sized or runs_nowhere(context) is not None:
         return
     expected = inventory(context.drafter)
+    extra = _strange(context, expected)
+    if extra:
+        fix = advice(context, expected, _gone(context, expected), extra)
+        yield Hit(f"not part of a {context.reading.dialect.file.title} drafter: {_some(extra)}", fix)
+
+
+def _strange(context: Context, expected: dict[str, Expected]) -> list[str]:
     training = {"t2d", "d2t"}  # rule VOC002
     refused = ("markov_head.gate_proj.", "markov_head.joint_proj.")  # rule HED001
     extra = [
@@ -71,11 +83,9 @@ def unknown(context: Context) -> Iterator[Hit]:
     extra += context.reading.placements.unplaced
     extra = sorted(name for name in extra if not name.startswith(refused))
     # Scales and packed weights of the drafter's own modules.
-    extra = [
+    return [
         name for name in extra if not (companion(name) and any(belongs(module, {stem(name)}) for module in expected))
     ]
-    if extra:
-        yield Hit(f"not part of a {context.reading.dialect.file.title} drafter: {_some(extra)}")
 
 
 @rule(

@@ -12,6 +12,8 @@ from spectool.upgrade.edit import REMOVE, Edit
 
 LAYER = "transformer_layer_config"
 TOKENS = ("speculators_config", "proposal_methods", 0, "speculative_tokens")
+# model_executor/models/llama_eagle3.py
+_LLAMA_AUX = 3
 NAME = ("speculators_config", "verifier", "name_or_path")
 
 
@@ -52,9 +54,15 @@ def _causality(context: Context) -> Iterator[Repair]:
 
 
 def _aux_count(context: Context) -> Iterator[Repair]:
-    layers = context.drafter.aux_layers
-    if context.method == "peagle" and layers and not context.drafter.qk_norm and context.refused("AUX004"):
-        why = f"vLLM's Llama class takes 3 aux layers unless told; this drafter has {len(layers)}"
+    """VLLM sizes fc by keys: the width of the verifier, and for Llama the number of aux layers."""
+    layers, size = context.drafter.aux_layers, context.drafter.dimensions
+    if not layers or not context.refused("AUX004"):
+        return
+    if size.target_hidden_size != size.hidden_size and context.view.config.get("target_hidden_size") is None:
+        why = f"fc reads {len(layers)} hidden states of {size.target_hidden_size}, wider than the drafter"
+        yield Repair("AUX004", why, (Edit(("target_hidden_size",), size.target_hidden_size),))
+    if context.method == "peagle" and not context.drafter.qk_norm and len(layers) != _LLAMA_AUX:
+        why = f"vLLM's Llama class takes {_LLAMA_AUX} aux layers unless told; this drafter has {len(layers)}"
         yield Repair("AUX004", why, (Edit((LAYER, "num_aux_hidden_states"), len(layers)),))
 
 

@@ -80,3 +80,31 @@ def test_what_is_missing_stands_in_its_row(tmp_path: Path) -> None:
     assert [row.split()[-1] for row in rows if row.startswith("aux layers")] == ["missing"]
     good = spectool("inspect", DFLASH).out
     assert "missing" not in good
+
+
+def test_validate_names_the_command_that_repairs(tmp_path: Path) -> None:
+    converted = tmp_path / "converted"
+    assert spectool("convert", DFLASH, str(converted), *VERIFIED).code == 0
+    tokens = "speculators_config.proposal_methods.0.speculative_tokens"
+    early = folder(converted, tmp_path / "early", put(tokens, 8))
+    outcome = spectool("validate", str(early), *VERIFIED)
+    command, _, codes = outcome.err.removeprefix("next: ").strip().partition("  ")
+    assert codes == "(repairs SLT002)"
+    assert "Lower speculative_tokens to 7." in outcome.out
+    assert spectool(*command.split()[1:]).code == 0
+    again = spectool("validate", str(early), *VERIFIED)
+    assert (again.code, again.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [("--quiet",), ("--format", "json"), ("--engine", "vllm>=0.32")])
+def test_the_repair_is_talk(words: tuple[str, ...], tmp_path: Path) -> None:
+    converted = tmp_path / "converted"
+    assert spectool("convert", DFLASH, str(converted), *VERIFIED).code == 0
+    early = folder(converted, tmp_path / "d", put("speculators_config.proposal_methods.0.speculative_tokens", 8))
+    outcome = spectool("validate", str(early), *VERIFIED, *words)
+    assert (outcome.code, outcome.err) == (1, "")
+
+
+def test_no_repair_is_named_for_what_none_answers(tmp_path: Path) -> None:
+    broken = folder(PAIRS / "dflash-zlab", tmp_path / "d", put("dflash_config.mask_token_id", 512))
+    assert spectool("validate", str(broken), *VERIFIED).err == ""

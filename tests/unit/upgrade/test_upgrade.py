@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import drafters
 import pytest
+from checkpoints import write_checkpoint_folder
 from command_line import spectool
 from drafters import Size
 from mutations import NATIVE, PAIRS, VERIFIER, Change, both, folder, nothing, put
@@ -191,3 +193,28 @@ def test_the_diff_is_one_that_patch_takes(tmp_path: Path, converted: Callable[[s
     assert diff.endswith("\n")
     outcome = spectool("schema", "upgrade", str(path))
     assert outcome.out == plan_upgrade(path).diff()
+
+
+def test_a_wider_verifier_is_written(tmp_path: Path) -> None:
+    """As Llama 3.3 70B has one: a P-EAGLE drafter of 6144 reads hidden states of 8192, and the key was lost."""
+    size = Size(hidden=32, taps=(1, 2, 4))
+    view = drafters.peagle(size)
+    wide = 3 * 48
+    tensors = {name: (item.dtype, item.shape) for name, item in view.tensors.items()}
+    tensors |= {"fc.weight": ("BF16", (32, wide)), "mask_hidden": ("BF16", (1, wide))}
+    source = write_checkpoint_folder(
+        tmp_path / "source", {**view.config, "target_hidden_size": 48},
+        {name: (dtype, shape, bytes(2 * math.prod(shape))) for name, (dtype, shape) in tensors.items()},
+    )  # fmt: skip
+    verifier = tmp_path / "verifier"
+    verifier.mkdir()
+    shown = drafters.verifier(size, hidden_size=48).model_dump(exclude_none=True)
+    (verifier / "config.json").write_text(json.dumps(shown))
+    settings = {"speculative_tokens": 5, "verifier": "spectool/wide"}
+    plan = api.plan_conversion(str(source), verifier=str(verifier), settings=settings)
+    api.convert(plan, tmp_path / "out")
+    broken = folder(tmp_path / "out", tmp_path / "broken", put("target_hidden_size", ...))
+    upgrade = plan_upgrade(broken, verifier=str(verifier))
+    assert [repair.code for repair in upgrade.repairs] == ["AUX004"]
+    after = json.loads(upgrade.after)
+    assert (after["target_hidden_size"], after[LAYER].get("num_aux_hidden_states")) == (48, None)
