@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from spectool.drafter.model import Drafter
 from spectool.errors import RefusedError
@@ -13,8 +13,6 @@ from spectool.planning.gpus import Gpu
 from spectool.planning.models import UnknownError
 from spectool.planning.own import Own
 from spectool.resources import package_data
-
-_PLAIN = ("auto", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,21 @@ def known(name: str) -> bool:
     return name in _document()["backends"]
 
 
-def both_ways_from(name: str) -> tuple[int, int]:
-    """Return the release from which on a known backend attends to later tokens too."""
-    return _release(_document()["backends"][name]["both_ways"])
+def looks_both_ways(name: str, release: tuple[int, int]) -> bool | None:
+    """Say whether a backend attends to later tokens too; None for one that was not read."""
+    document = _document()
+    everyone = {each: item["both_ways"] for each, item in document["backends"].items()} | document["others"][
+        "both_ways"
+    ]
+    if name not in everyone:
+        return None
+    since = everyone[name]
+    return since is not None and release >= _release(since)
+
+
+def dtypes(kind: Literal["plain", "read", "latent"]) -> frozenset[str]:
+    """Return dtypes of a KV cache: as wide as the model, read for draft layers, or of latent attention only."""
+    return frozenset(_document()["dtypes"][kind])
 
 
 def chosen(layers: Layers) -> Chosen:
@@ -67,7 +77,7 @@ def obstacle(name: str, layers: Layers) -> str | None:
     major, minor = layers.capability
     least = next(item["capability"] for item in backend["least"] if layers.release >= _release(item["from"]))
     heads = backend["heads"]
-    if layers.both_ways and layers.release < _release(backend["both_ways"]):
+    if layers.both_ways and not looks_both_ways(name, layers.release):
         return f"looks both ways from vLLM {backend['both_ways']} on"
     if [major, minor] < least:
         return f"needs compute capability {least[0]}.{least[1]}"
@@ -75,7 +85,7 @@ def obstacle(name: str, layers: Layers) -> str | None:
         (heads == "up to 256" and layers.head_dim > 256) or (heads == "from 32" and layers.head_dim < 32)
     ):
         return f"has no kernel for heads of {layers.head_dim}"
-    if layers.dtype in _PLAIN:
+    if layers.dtype in dtypes("plain"):
         return None
     gpus: list[int] = next(
         (item["capability"] for item in backend["fp8"] if layers.release >= _release(item["from"])), []
@@ -134,7 +144,7 @@ def drafter_backend(drafter: Drafter, gpu: Gpu, version: str, own: Own) -> tuple
     both_ways = any(not layer.causal for layer in drafter.attention)
     if own.draft_backend is not None and own.draft_backend.lower() != "auto":
         return own.draft_backend.upper(), "named by you"
-    if drafter.sinks or (dtype not in _PLAIN and not dtype.startswith("fp8")):
+    if drafter.sinks or (dtype not in dtypes("plain") and not dtype.startswith("fp8")):
         what = "attention sinks" if drafter.sinks else f"a {dtype} KV cache"
         raise UnknownError(f"which attention backend runs a drafter with {what}")
     major, minor, *_ = (int(part) for part in version.split("."))
@@ -147,7 +157,7 @@ def drafter_backend(drafter: Drafter, gpu: Gpu, version: str, own: Own) -> tuple
             hint="Leave --kv-cache-dtype at auto.",
         )
     look = "look both ways" if both_ways else "are causal"
-    cache = "" if dtype in _PLAIN else f" with a KV cache of {dtype}, as the verifier's"
+    cache = "" if dtype in dtypes("plain") else f" with a KV cache of {dtype}, as the verifier's"
     if own.draft_kv_dtype is not None:
         cache = f" with a KV cache of {dtype}, as you say"
     gpus = ".".join(map(str, gpu.compute_capability))

@@ -9,16 +9,6 @@ from spectool.rules.context import Context
 from spectool.rules.helpers import recurrent, release_of
 from spectool.rules.registry import Abstain, Hit, rule
 
-# v1/attention/backends: supports_non_causal, by name; MLA backends serve verifiers of latent attention only.
-_NON_CAUSAL = {
-    *("FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION", "CPU_ATTN", "ROCM_ATTN", "ROCM_AITER_FA"),
-    "ROCM_SEGMENTED_ATTN",
-}
-_CAUSAL_ONLY = {"TURBOQUANT", "ROCM_AITER_UNIFIED_ATTN", "TREE_ATTN"}
-_MLA_LAYOUTS = {"fp8_ds_mla", "nvfp4_ds_mla"}
-# Of a KV cache; other dtypes are packed, and no backend is known to take them for such layers.
-_DTYPES = {"auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"}
-
 
 @rule(
     "BKD001",
@@ -35,13 +25,11 @@ def backend(context: Context) -> Iterator[Hit | Abstain]:
     name = _named(context)
     if name is None or not _looks_both_ways(context):
         return
-    release = release_of(context.facts.version)
-    if name in _CAUSAL_ONLY:
-        yield Hit(f"attention_backend {name}: it has no bidirectional attention, the drafter's layers need it")
-    elif name not in _NON_CAUSAL:
+    able = backends.looks_both_ways(name, release_of(context.facts.version))
+    if able is None:
         yield Abstain(f"whether the attention backend {name} can attend in both directions")
-    elif backends.known(name) and release < backends.both_ways_from(name):
-        yield Hit(f"attention_backend {name}: in {context.facts.title} it has no bidirectional attention yet")
+    elif not able:
+        yield Hit(f"attention_backend {name}: in {context.facts.title} it has no bidirectional attention")
 
 
 @rule(
@@ -58,7 +46,7 @@ def cache_dtype(context: Context) -> Iterator[Hit]:
     launch = context.launched
     own = launch.speculative.get("kv_cache_dtype")
     inherited = launch.own.kv_dtype if own is None else own
-    if isinstance(inherited, str) and inherited in _MLA_LAYOUTS:
+    if isinstance(inherited, str) and inherited in backends.dtypes("latent"):
         yield Hit(f"kv_cache_dtype {inherited} for a drafter of ordinary attention")
 
 
@@ -107,7 +95,7 @@ def no_backend(context: Context) -> Iterator[Hit | Abstain]:
     if name is not None:
         why = backends.obstacle(name, layers) if backends.known(name) else None
         # What BKD001 says of a backend is not said again.
-        if why is not None and release_of(context.facts.version) >= backends.both_ways_from(name):
+        if why is not None and backends.looks_both_ways(name, release_of(context.facts.version)):
             yield Hit(f"attention_backend {name} {why}")
         return
     found = backends.chosen(layers)
@@ -153,7 +141,7 @@ def _layers(context: Context) -> backends.Layers | None:
     """Return what a backend must support; None where that is not known, or nothing looks both ways."""
     launch, drafter = context.launched, context.drafter
     dtype = launch.speculative.get("kv_cache_dtype", launch.own.kv_dtype) or "auto"
-    if launch.gpus is None or drafter.sinks or not _looks_both_ways(context) or dtype not in _DTYPES:
+    if launch.gpus is None or drafter.sinks or not _looks_both_ways(context) or dtype not in backends.dtypes("read"):
         return None
     return backends.Layers(
         release_of(context.facts.version),

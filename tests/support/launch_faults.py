@@ -213,6 +213,7 @@ LAUNCHES: list[Row] = [
     row("BKD001", "dflash", sc(attention_backend="TURBOQUANT"), sc(attention_backend="TRITON_ATTN")),
     row("BKD001", "dspark", sc(attention_backend="turboquant"), sc(attention_backend="flex_attention")),
     row("BKD001", "dflash", sc(attention_backend="FLASHINFER"), sc(attention_backend="FLASH_ATTN"), engine="0.23.0"),
+    row("BKD001", "dflash", sc(attention_backend="HPC_ATTN"), sc(attention_backend="ROCM_AITER_FA")),
     row("BKD002", "dflash", ("--kv-cache-dtype", "fp8_ds_mla"), ("--kv-cache-dtype", "fp8_ds_mla", *sc(kv_cache_dtype="bfloat16"))),
     row("BKD002", "dspark", sc(kv_cache_dtype="fp8_ds_mla"), sc(kv_cache_dtype="auto")),
     row("BKD002", "peagle", ("--kv-cache-dtype=fp8_ds_mla",), ("--kv-cache-dtype=auto",)),

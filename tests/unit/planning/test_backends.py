@@ -9,7 +9,7 @@ from plan_drafters import drafter_with
 
 from spectool.drafter.model import Attention, Drafter
 from spectool.errors import RefusedError
-from spectool.planning.backends import Layers, chosen, drafter_backend, fault, obstacle
+from spectool.planning.backends import Layers, chosen, drafter_backend, fault, looks_both_ways, obstacle
 from spectool.planning.gpus import parse_gpus
 from spectool.planning.kv_layers import CacheSettings, drafter_layers
 from spectool.planning.models import UnknownError
@@ -95,3 +95,20 @@ def test_the_drafters_own_cache_dtype_is_counted() -> None:
     inherited = drafter_layers(drafter_with("dflash"), settings)[0]
     own = drafter_layers(drafter_with("dflash"), replace(settings, draft_dtype="bfloat16"))[0]
     assert own.head_bytes == 2 * inherited.head_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "answer"),
+    [
+        ("FLASHINFER", (0, 23), False),
+        ("FLASHINFER", (0, 24), True),
+        ("CPU_ATTN", (0, 24), False),
+        ("CPU_ATTN", (0, 25), True),
+        ("ROCM_SEGMENTED_ATTN", (0, 31), False),
+        ("ROCM_SEGMENTED_ATTN", (0, 32), True),
+        ("ULTRAQUANT", (0, 33), False),
+        ("SOMEBODYS_OWN", (0, 33), None),
+    ],
+)
+def test_who_attends_to_later_tokens(name: str, release: tuple[int, int], answer: bool | None) -> None:
+    assert looks_both_ways(name, release) is answer
