@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,7 +19,19 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 settings.register_profile("spectool", deadline=None)
 settings.load_profile("spectool")
 
+# Who starts us may let us ignore these (nohup, a script's background job), and what we start would ignore them as well;
+# tests send them. A handler is not handed down.
+for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
+
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Note which test runs: `tests/support/all_tests.py` names it should this process crash or hang."""
+    if note := os.environ.get("SPECTOOL_TEST_NOTE"):
+        Path(note).write_text(nodeid, encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
