@@ -157,6 +157,20 @@ class Fit:
         return 0, "low"
 
 
+def starts(case: Case) -> str:
+    """Say how sure it is that a length starts which is safe for this overhead."""
+    return {
+        "high": "surely starts",
+        "typical": "starts with the usual overhead",
+        "low": "starts with the lowest overhead seen",
+    }[case]
+
+
+def safe_for(fit: Fit, length: int) -> Case:
+    """Return the highest overhead with which a length starts that starts at all."""
+    return next((case for case in reversed(CASES) if fit.fits(case, length)), "low")
+
+
 def shortage(fit: Fit, length: int) -> str:
     """Say by how much a length does not fit, with the lowest overhead logs show."""
     memory = fit.memory
@@ -175,7 +189,7 @@ def remedies(sizing: Sizing, ranks: int, length: int) -> str:
     fit = sizing.at(ranks)
     found = []
     shorter = fit.chosen(length)[0]
-    if shorter:
+    if 0 < shorter < length:
         found.append(f"--max-model-len {shorter}")
     higher = fit.memory.utilization_for(fit.capacity("low", length).needed, "low")
     if fit.memory.utilization < higher <= _HIGHEST_UTILIZATION:

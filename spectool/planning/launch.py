@@ -12,11 +12,11 @@ from spectool.planning.backends import drafter_backend
 from spectool.planning.budget import Budget, Release, budget_faults, budget_notes, plan_budget
 from spectool.planning.command import Flag
 from spectool.planning.experts import expert_notes, refuse_experts
-from spectool.planning.fit import Fit, Sizing, Subject, remedies, shortage, spread
+from spectool.planning.fit import Fit, Sizing, Subject, remedies, safe_for, shortage, spread, starts
 from spectool.planning.gpus import Gpus
 from spectool.planning.kv_capacity import Capacity
 from spectool.planning.kv_groups import UngroupableError, group_layers
-from spectool.planning.memory import CASES, Case, Memory
+from spectool.planning.memory import CASES, GIB, Case, Memory
 from spectool.planning.models import UnknownError
 from spectool.planning.own import Own
 from spectool.planning.parallel import candidates, obstacles
@@ -242,7 +242,7 @@ def _length(sizing: Sizing, fit: Fit, ranks: int, limit: int | None) -> tuple[in
         if not fit.fits("low", wanted):
             helps = remedies(sizing, ranks, wanted)
             raise RefusedError(f"{what}: {shortage(fit, wanted)}", hint=f"{helps} would help." if helps else None)
-        return wanted, _tightness(fit, wanted)
+        return wanted, _tightness(sizing, fit, ranks, wanted)
     length, case = fit.chosen(wanted)
     if not length:
         short = min(wanted, _SHORT)
@@ -250,15 +250,20 @@ def _length(sizing: Sizing, fit: Fit, ranks: int, limit: int | None) -> tuple[in
         raise RefusedError(f"{what}: {shortage(fit, short)}", hint=f"{helps} would help." if helps else None)
     notes = []
     if length < wanted:
-        notes.append(f"max_model_len is {length}, the longest that surely starts; both models could do {wanted}")
-    return length, [*notes, *(_tightness(fit, length) if case != "high" else [])]
+        notes.append(f"max_model_len is {length}, the longest that {starts(case)}; both models could do {wanted}")
+    return length, [*notes, *_tightness(sizing, fit, ranks, length)]
 
 
-def _tightness(fit: Fit, length: int) -> list[str]:
-    if fit.fits("high", length):
+def _tightness(sizing: Sizing, fit: Fit, ranks: int, length: int) -> list[str]:
+    case = safe_for(fit, length)
+    if case == "high":
         return []
-    usual = "the usual overhead" if fit.fits("typical", length) else "the lowest overhead seen"
-    return [f"it fits with {usual}, not with the highest: it may not start"]
+    if case == "typical":
+        return ["it fits with the usual overhead, not with the highest: it may not start"]
+    missing = (fit.capacity("typical", length).needed - fit.memory.pool("typical")) / GIB
+    said = f"with the usual overhead {missing:.1f} GiB are missing on each GPU and it does not start"
+    helps = remedies(sizing, ranks, length)
+    return [f"{said}; with the lowest seen it does{f': {helps} would help' if helps else ''}"]
 
 
 def _refuse_split_drafter(sizing: Sizing, ranks: int) -> None:

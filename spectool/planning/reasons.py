@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spectool.planning.budget import Release, source, step_tokens
 from spectool.planning.command import Flag
-from spectool.planning.fit import Sizing, Subject
+from spectool.planning.fit import Sizing, Subject, safe_for, starts
 from spectool.planning.own import Own
 from spectool.planning.parsers import parsers_for
 
@@ -25,7 +25,9 @@ def planned_flags(sizing: Sizing, facts: Release, ranks: int, length: int | None
     if own.tensor_parallel is None and ranks > 1:
         found.append(_flag("--tensor-parallel-size", ranks, *_parallel_reason(sizing.subject, ranks)))
     if length is not None and own.length is None and "--max-model-len" not in own.names:
-        why = "the longest both models were made for" if length == limit else "the longest that surely fits in memory"
+        why = "the longest both models were made for"
+        if length != limit:
+            why = f"the longest that {starts(safe_for(sizing.at(ranks), length))}"
         found.append(_flag("--max-model-len", length, why, "max_position_embeddings of both config.json"))
     if own.sequences is None:
         found.append(

@@ -14,6 +14,7 @@ from spectool.planning.budget import release
 from spectool.planning.fit import Subject
 from spectool.planning.gpus import parse_gpus
 from spectool.planning.launch import LaunchPlan, plan_launch
+from spectool.planning.memory import GIB, Overhead
 from spectool.planning.models import model_of
 from spectool.planning.own import own_flags
 from spectool.planning.parallel import candidates, obstacles
@@ -101,6 +102,28 @@ def test_an_open_length_is_the_longest_that_surely_starts() -> None:
     assert found.capacities["high"].fits
     assert any("longest that surely starts" in note for note in found.notes)
     assert flag(found, "--max-model-len") == str(found.length)
+
+
+@pytest.mark.parametrize(
+    ("overhead", "sure", "note"),
+    [
+        ((1, 1, 1), "surely starts", None),
+        ((1, 1, 70), "starts with the usual overhead", "it fits with the usual overhead, not with the highest"),
+        ((1, 70, 70), "starts with the lowest overhead seen", "GiB are missing on each GPU and it does not start"),
+    ],
+)
+def test_no_length_is_called_surer_than_it_is(
+    overhead: tuple[int, int, int], sure: str, note: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low, typical, high = (size * GIB for size in overhead)
+    monkeypatch.setattr("spectool.planning.fit.overhead", lambda ranks: Overhead(low, typical, high, "made up"))
+    found = plan(subject(max_position_embeddings=10**7), "a100-80gb:2")
+    (reason,) = [item.reason for item in found.flags if item.argv[0] == "--max-model-len"]
+    assert reason == f"the longest that {sure}"
+    assert any(f"the longest that {sure};" in item for item in found.notes)
+    said = [item for item in found.notes if "usual overhead" in item and "longest" not in item]
+    assert len(said) == (note is not None)
+    assert note is None or note in said[0]
 
 
 def test_no_longer_than_either_model() -> None:
