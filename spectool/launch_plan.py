@@ -91,6 +91,7 @@ def plan_for(
         own,
         facts.version,
         names,
+        looks_like=[item.drafter for item in found.published.looks_like],
         workload=workload,
         tokens=expected_tokens(*expected, tokens) if expected is not None else None,
         profile=profile,

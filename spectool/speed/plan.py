@@ -14,7 +14,8 @@ from spectool.speed.adaptive import Adaptive
 from spectool.speed.evidence import evidence
 from spectool.speed.forecast import LOADS, Case, NotPredictedError, Range, best_k, most_requests, range_at, why_not
 from spectool.speed.profile import measured_tokens, speedups
-from spectool.speed.published import Tokens, given, published
+from spectool.speed.published import Row as PublishedRow
+from spectool.speed.published import Tokens, given, published, published_rows
 from spectool.speed.schedule import Schedule, schedule_of, settle, why_no_schedule
 from spectool.speed.subject import case_of
 
@@ -72,6 +73,7 @@ def speed_plan(
     version: str,
     names: Sequence[str],
     *,
+    looks_like: Sequence[str] = (),
     workload: str | None = None,
     tokens: Tokens | None = None,
     profile: Profile | None = None,
@@ -86,6 +88,7 @@ def speed_plan(
         own: the user's flags.
         version: the vLLM release.
         names: of the drafter, to find what is published of it.
+        looks_like: published drafters that have its sizes; what is published of them is shown, and not gone by.
         workload: one of `published.WORKLOADS`, or None for any.
         tokens: tokens per round, where they are known better than from what was measured or is published.
         profile: what was measured, shown beside the ranges; its tokens per round are used without `tokens`.
@@ -107,6 +110,8 @@ def speed_plan(
         rows = tuple(Row(load, case.pays_from(load, k)) for load in loads)
         what = f" for {workload}" if workload is not None else ""
         why = f"nobody published tokens per round of this drafter at its K{what}"
+        if like := published_rows(looks_like, workload, k):
+            why = f"of a drafter of this name nobody published tokens per round{what}; {_alike(looks_like, like)}"
         return _beside(SpeedPlan(tuple(basis), rows, why, tuple(_beyond(case, most))), profile, case)
     spread = f"{found.low:.2f}" if found.low == found.high else f"{found.low:.2f} to {found.high:.2f}"
     basis.insert(0, f"{spread} tokens per round, {found.basis}")
@@ -115,6 +120,12 @@ def speed_plan(
     steps = schedule_of(settle(speeds))
     advice = [*_verdict(rows), *_beyond(case, most), *_about_k(subject, steps, version, own)]
     return _beside(SpeedPlan(tuple(basis), rows, None, tuple(advice), steps), profile, case)
+
+
+def _alike(names: Sequence[str], rows: Sequence[PublishedRow]) -> str:
+    low, high = min(row.tokens for row in rows), max(row.tokens for row in rows)
+    spread = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return f"it looks like {' or '.join(names)}, which had {spread} at K {rows[0].k}: if it is that, --expect LENGTH"
 
 
 def _beside(plan: SpeedPlan, profile: Profile | None, case: Case | None) -> SpeedPlan:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -98,6 +100,23 @@ def test_a_workload_nobody_published_figures_for_is_named(pair: Production) -> N
     assert found["predicted"] is ("for chat" in found["basis"][0])
     if not found["predicted"]:
         assert found["unknown"].endswith("at its K for chat")
+
+
+def test_a_renamed_copy_is_told_what_it_looks_like(pair: Production, tmp_path: Path) -> None:
+    """What was published is of a name: a folder of another one is shown it, and nothing is predicted from it."""
+    copy = tmp_path / "drafter"
+    shutil.copytree(pair.drafter, copy, ignore=shutil.ignore_patterns("*.safetensors"))
+    for file in pair.drafter.glob("*.safetensors"):  # gigabytes, if copied
+        (copy / file.name).symlink_to(file)
+    renamed = replace(pair, drafter=copy)
+    found = speed(renamed, "--workload", "math")
+    assert found["predicted"] is False
+    assert "it looks like RedHatAI/Qwen3-8B-speculator.peagle, which had 3.82 at K 7" in found["unknown"]
+    assert "--expect LENGTH" in found["unknown"]
+    config = json.loads((copy / "config.json").read_text())
+    config["eagle_aux_hidden_state_layer_ids"] = [3, 18, 33]
+    (copy / "config.json").write_text(json.dumps(config))
+    assert speed(renamed, "--workload", "math")["unknown"].startswith("nobody published")
 
 
 def test_a_workload_without_gpus_is_refused(pair: Production) -> None:
