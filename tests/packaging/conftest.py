@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from clean_run import run
+from clean_run import run, unpack
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,7 @@ def built(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Distributions
     build = (sys.executable, "-m", "build", "--no-isolation", "--outdir")
     run(*build, folder / "sdist", "--sdist", root, cwd=folder)
     sdist = only(folder / "sdist", "*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+    unpack(sdist, folder / "unpacked")
     unpacked = only(folder / "unpacked", "spectool-*")
     run(*build, folder / "wheel", "--wheel", root, cwd=folder)
     run(*build, folder / "again", "--wheel", unpacked, cwd=folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 # Variables that lead Python to this checkout, or to somebody's settings of it.
@@ -18,3 +19,9 @@ def run(*command: str | Path, cwd: Path) -> str:
     )
     assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive of our own making; before Python 3.11.4 there is no filter to ask for."""
+    with tarfile.open(archive) as files:
+        files.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # noqa: S202 - our own

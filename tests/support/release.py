@@ -13,9 +13,10 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
+
+from clean_run import unpack
 
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
@@ -28,8 +29,7 @@ def commit(folder: Path) -> tuple[Path, str]:
     git = ["git", "-C", str(ROOT)]
     subprocess.run([*git, "archive", "--output", str(archive), "HEAD"], check=True)
     seconds = subprocess.run([*git, "log", "-1", "--format=%ct"], check=True, capture_output=True, text=True).stdout
-    with tarfile.open(archive) as files:
-        files.extractall(folder / "source", filter="data")
+    unpack(archive, folder / "source")
     return folder / "source", seconds.strip()
 
 
