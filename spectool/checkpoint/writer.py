@@ -217,10 +217,11 @@ def _check_apart(out: Path, files: Sequence[Path]) -> None:
     folders |= {os.path.dirname(os.path.realpath(file)) for file in files}  # noqa: PTH120  # where a link leads
     for folder in map(Path, sorted(folders)):
         if real.is_relative_to(folder) or folder.is_relative_to(real):
-            where = "is" if real == folder else "lies inside" if real.is_relative_to(folder) else "holds"
-            raise OutputError(
-                f"{out}: {where} the folder {folder} that is read from", hint="Name a folder apart from it."
+            where = (
+                f"lies inside {folder}, the folder" if real.is_relative_to(folder) else f"holds {folder}, the folder"
             )
+            where = "is the folder" if real == folder else where
+            raise OutputError(f"{out} {where} that is read from", hint="Name a folder apart from it.")
 
 
 def _check_space(out: Path, needed: int) -> None:

@@ -39,7 +39,7 @@ def command(
     drafter: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DRAFTER]",
+            metavar="DRAFTER",
             help="The drafter's folder; with --url its name, to compare with what was published for it.",
             show_default=False,
         ),

@@ -126,10 +126,10 @@ def gpu_named(text: str, count: int = 1) -> Gpu:
     names = [name for gpu in catalogue() for name in (gpu.name, *gpu.aliases)]
     near = difflib.get_close_matches(wanted, names, n=4, cutoff=0.5)
     known = near or sorted(gpu.name for gpu in catalogue())
-    raise UsageError(
-        f"--gpus {text}: spectool knows no such GPU",
-        hint=f"{'Near' if near else 'Known'}: {', '.join(known)}.",
-    )
+    hint = f"{'Near' if near else 'Known'}: {', '.join(known)}. Others are described in a file: --gpu-file FILE."
+    if turned := re.match(r"(\d+)\s*x\s*(?=\D)", wanted):
+        hint = f"The name comes first: --gpus {wanted[turned.end() :]}:{turned[1]}."
+    raise UsageError(f"--gpus {text}: spectool knows no such GPU", hint=hint)
 
 
 def _normal(text: str) -> str:

@@ -13,7 +13,7 @@ from spectool.api import ConversionPlan, Inspection
 from spectool.checkpoint.writer import WrittenFile
 from spectool.drafter.compare import LABELS, show
 from spectool.drafter.model import TITLES
-from spectool.report.text import finding_text
+from spectool.report.text import finding_text, unchecked
 from spectool.writers.formats import FORMATS
 from spectool.writers.plan import Restore
 
@@ -90,8 +90,8 @@ def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -
         console.print(escape(note))
     for finding in plan.findings:
         console.print(finding_text(finding))
-    for unknown in plan.unknowns:
-        console.print(f"[dim]not checked[/] {unknown.code}: {escape(unknown.missing)}")
+    for codes, missing in unchecked(plan.unknowns, found.verifier.name if found.verifier is not None else None):
+        console.print(f"[dim]not checked[/] {codes}: {escape(missing)}")
 
 
 def _again(restore: Restore | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
@@ -11,7 +13,7 @@ from spectool.api import Report
 from spectool.drafter.model import TITLES
 from spectool.report.counts import is_clean, summary_text
 from spectool.report.known import lines_about
-from spectool.rules.registry import Finding
+from spectool.rules.registry import Finding, Unknown
 
 # Always shown; of the other fields only those that differ, or that this drafter has.
 MAIN = {"aux_layers", "slots", "mask_token_id", "attention", "rope", "dimensions"}
@@ -34,7 +36,8 @@ def print_report(report: Report, console: Console, *, quiet: bool = False) -> No
                 console.print(f"[dim]{_line(line)}[/]")
         for field, value, why in report.assumptions:
             console.print(f"[dim]assumed[/] {field} = {_line(value)}: {_line(why)}")
-        for codes, missing in _unchecked(report):
+        looks = report.published.looks_like if report.published is not None else ()
+        for codes, missing in unchecked(report.unknowns, report.verifier, [item.verifier for item in looks]):
             console.print(f"[dim]not checked[/] {codes}: {_line(missing)}")
         for item in report.suppressed:
             finding = item.finding
@@ -71,16 +74,24 @@ def finding_text(finding: Finding) -> Group:
     return Group(head, Text(f"      {finding.fix}{place}", "dim"))
 
 
-def _unchecked(report: Report) -> list[tuple[str, str]]:
-    """Return the rules that could not say anything, and what they miss; those that miss the verifier in one line."""
-    wanting = [item.code for item in report.unknowns if item.missing.endswith(_NEEDS_VERIFIER)]
-    if report.verifier is not None and "AUX001" not in wanting:  # its config.json was read; something else is missing
-        return [(item.code, item.missing) for item in report.unknowns]
-    told = [(item.code, item.missing) for item in report.unknowns if item.code not in wanting]
-    looks = report.published.looks_like if report.published is not None else ()
-    missing = f"the verifier's config.json (--verifier {looks[0].verifier if looks else 'FOLDER or org/name'})"
-    if report.verifier is not None:  # the Hub is out of reach (`spectool.loading.load_verifier`)
-        missing = f"{report.verifier} was not fetched before, and HF_HUB_OFFLINE is set"
+def unchecked(
+    unknowns: Sequence[Unknown], verifier: str | None, looks_like: Sequence[str] = ()
+) -> list[tuple[str, str]]:
+    """Return the rules that could not say anything, and what they miss; those that miss the verifier in one line.
+
+    Args:
+        unknowns: what they said.
+        verifier: the name that was given; None where none was.
+        looks_like: verifiers of the published drafters that this one looks like.
+
+    """
+    wanting = [item.code for item in unknowns if item.missing.endswith(_NEEDS_VERIFIER)]
+    if verifier is not None and "AUX001" not in wanting:  # its config.json was read; something else is missing
+        return [(item.code, item.missing) for item in unknowns]
+    told = [(item.code, item.missing) for item in unknowns if item.code not in wanting]
+    missing = f"the verifier's config.json (--verifier {looks_like[0] if looks_like else 'FOLDER or org/name'})"
+    if verifier is not None:  # the Hub is out of reach (`spectool.loading.load_verifier`)
+        missing = f"{verifier} was not fetched before, and HF_HUB_OFFLINE is set"
     return [*told, *([(", ".join(dict.fromkeys(wanting)), missing)] if wanting else [])]
 
 

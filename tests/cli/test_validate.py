@@ -97,6 +97,20 @@ def test_rule_list_is_complete() -> None:
     assert spectool("rule", "slot-layout-differs").out.startswith("SLT001")
 
 
+def test_rules_as_json() -> None:
+    listed = json.loads(spectool("rule", "list", "--format", "json").out)
+    assert [item["code"] for item in listed] == list(rules())
+    one = json.loads(spectool("rule", "att001", "--format", "json").out)
+    assert one == next(item for item in listed if item["code"] == "ATT001")
+    assert set(one) == {"code", "name", "severity", "methods", "scope", "what", "why", "fix", "references"}
+
+
+def test_a_word_finds_the_rules_about_it() -> None:
+    outcome = spectool("rule", "causality")
+    assert (outcome.code, "ATT001" in outcome.err) == (2, True)
+    assert "Near" not in spectool("rule", "zzzz").err
+
+
 def test_help_and_version() -> None:
     assert spectool("--version").out == "spectool 0.1.0\n"
     outcome = spectool("--help")

@@ -36,6 +36,13 @@ def test_an_unknown_name_offers_near_ones() -> None:
     with pytest.raises(UsageError, match="knows no such GPU") as caught:
         parse_gpus("h100-80g:2")
     assert "h100-80gb" in (caught.value.hint or "")
+    assert (caught.value.hint or "").endswith("--gpu-file FILE.")
+
+
+def test_a_count_before_the_name_is_turned_round() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_gpus("2xa100-80gb")
+    assert caught.value.hint == "The name comes first: --gpus a100-80gb:2."
 
 
 @pytest.mark.parametrize("text", ["a100-80gb:0", "a100-80gb:x", ":2", "a100-80gb:2:2", ""])
