@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote, split
 
 import pytest
 from command_line import spectool
@@ -68,10 +69,11 @@ def test_a_finding_of_both_sides_of_a_conversion_is_said_once(tmp_path: Path) ->
 
 def test_inspect_names_the_next_command(tmp_path: Path) -> None:
     outcome = spectool("inspect", DFLASH)
-    assert outcome.err == f"next: spectool validate {DFLASH} --verifier VERIFIER\n"
-    assert spectool("inspect", DFLASH, *VERIFIED).err == f"next: spectool validate {DFLASH} --verifier {VERIFIER}\n"
-    foreign = write_drafter(tmp_path / "foreign", ALL["dflash-torchspec"], 1)
-    assert spectool("inspect", str(foreign)).err == f"next: spectool convert {foreign} OUT --verifier VERIFIER\n"
+    drafter, verifier = quote(DFLASH), quote(str(VERIFIER))
+    assert outcome.err == f"next: spectool validate {drafter} --verifier VERIFIER\n"
+    assert spectool("inspect", DFLASH, *VERIFIED).err == f"next: spectool validate {drafter} --verifier {verifier}\n"
+    foreign = str(write_drafter(tmp_path / "for eign", ALL["dflash-torchspec"], 1))
+    assert spectool("inspect", foreign).err == f"next: spectool convert {quote(foreign)} OUT --verifier VERIFIER\n"
 
 
 def test_what_is_missing_stands_in_its_row(tmp_path: Path) -> None:
@@ -86,12 +88,12 @@ def test_validate_names_the_command_that_repairs(tmp_path: Path) -> None:
     converted = tmp_path / "converted"
     assert spectool("convert", DFLASH, str(converted), *VERIFIED).code == 0
     tokens = "speculators_config.proposal_methods.0.speculative_tokens"
-    early = folder(converted, tmp_path / "early", put(tokens, 8))
+    early = folder(converted, tmp_path / "early one", put(tokens, 8))
     outcome = spectool("validate", str(early), *VERIFIED)
     command, _, codes = outcome.err.removeprefix("next: ").strip().partition("  ")
     assert codes == "(repairs SLT002)"
     assert "Lower speculative_tokens to 7." in outcome.out
-    assert spectool(*command.split()[1:]).code == 0
+    assert spectool(*split(command)[1:]).code == 0
     again = spectool("validate", str(early), *VERIFIED)
     assert (again.code, again.err) == (0, "")
 

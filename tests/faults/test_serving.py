@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from clean_run import write_program
 from fake_engine import environment, make_site
 from mutations import PAIRS, VERIFIER
 from unharmed import ACTING, SECRET, SURVIVED, Fault, hold
@@ -142,10 +143,8 @@ def test_what_is_not_seen_is_no_value(kind: str, tmp_path: Path, monkeypatch: py
 
 def run_by_a_shell(text: str, values: list[str], folder: Path) -> None:
     programs = folder / "bin"
-    programs.mkdir()
     for name in ("vllm", "docker"):
-        (programs / name).write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
-        (programs / name).chmod(0o755)
+        write_program(programs / name, "import json, sys; print(json.dumps(sys.argv[1:]))")
     (folder / "run.sh").write_text(text, encoding="utf-8")
     command, env = ["sh", str(folder / "run.sh")], {"PATH": f"{programs}:/usr/bin:/bin"}
     done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=False)

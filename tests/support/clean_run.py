@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -19,6 +21,14 @@ def run(*command: str | Path, cwd: Path) -> str:
     )
     assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def write_program(path: Path, code: str) -> Path:
+    """Write a program that runs Python code, with this interpreter, whose path may be too odd to stand after `#!`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
 
 
 def unpack(archive: Path, folder: Path) -> None:

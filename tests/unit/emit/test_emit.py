@@ -12,6 +12,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from clean_run import write_program
 from command_line import spectool
 
 from spectool.cli.serve import EmitKind
@@ -74,10 +75,8 @@ def test_the_script_passes_shellcheck_and_hands_over_every_word(deployment: Any,
     """Run with an engine that prints its words and variables."""
     text = emitted("sh", deployment(gpus=gpus, vllm={"chat-template": NASTY, "max-model-len": 512}))
     shellcheck(text)
-    fake = tmp_path / "bin" / "vllm"
-    fake.parent.mkdir()
-    fake.write_text(f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], dict(os.environ)]))\n")
-    fake.chmod(0o755)
+    code = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ)]))"
+    fake = write_program(tmp_path / "bin" / "vllm", code)
     (tmp_path / "serve.sh").write_text(text)
     env = {"PATH": f"{fake.parent}:/usr/bin:/bin", "HF_TOKEN": "x1", "VLLM_API_KEY": "x2"}
     env |= {"NODE_RANK": "1", "MASTER_ADDR": "head"} if gpus.endswith("x2") else {}
@@ -101,11 +100,9 @@ def test_the_script_passes_shellcheck_and_hands_over_every_word(deployment: Any,
 def test_docker_run_mounts_folders_and_passes_secrets_by_name(deployment: Any, tmp_path: Path, pairs: Path) -> None:
     text = emitted("docker", deployment(secrets={"HF_TOKEN": "env:MY_TOKEN"}, vllm={"chat-template": NASTY}))
     shellcheck(text)
-    fake = tmp_path / "docker"
-    fake.write_text(
-        f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['HF_TOKEN']]))\n"
+    write_program(
+        tmp_path / "docker", "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['HF_TOKEN']]))"
     )
-    fake.chmod(0o755)
     (tmp_path / "run.sh").write_text(text)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "MY_TOKEN": "hf_secret"}
     words, token = json.loads(run("sh", tmp_path / "run.sh", env=env).stdout)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from clean_run import write_program
 from fake_engine import make_site
 
 from spectool.engine import answers
@@ -25,9 +26,7 @@ def variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyP
 
 def interpreter(path: Path, body: str) -> Path:
     """Write an interpreter that ignores its script and does something else."""
-    path.write_text(f"#!{sys.executable}\n{body}\n")
-    path.chmod(0o755)
-    return path
+    return write_program(path, body)
 
 
 def test_an_engine_under_another_name(variables: pytest.MonkeyPatch, tmp_path: Path) -> None:
