@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spectool.checkpoint.as_loaded import loaded_otherwise
 from spectool.checkpoint.folder import Checkpoint
 from spectool.dialects.catalogue import Dialect, dialect_named
 from spectool.dialects.detect import detect
@@ -129,6 +130,9 @@ def gather(found: Inspection, facts: EngineFacts, *, engine: bool = True) -> Con
         verifier_tensors=loaded.tensors if loaded else None,
         tokens=tokens,
         verifier_config=loaded.opened.config if loaded and loaded.opened else None,
+        verifier_whole=loaded is not None and loaded.origin is None,
+        loaded_otherwise=loaded_otherwise(found.source) if engine else None,
+        verifier_loaded_otherwise=loaded_otherwise(loaded.opened) if engine and loaded and loaded.opened else None,
         record_fault=found.record_fault,
         same_tokenizer=lambda: tokenizers_agree(found.source.root, loaded.root if loaded else None),
     )

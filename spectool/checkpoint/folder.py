@@ -155,7 +155,12 @@ def _list_folder(root: Path) -> list[str]:
     try:
         if root.is_dir():
             with os.scandir(root) as entries:
-                return sorted(entry.name for entry in entries if entry.is_file())
+                # A link to weights that are not there is a download that broke off, and no folder without weights.
+                return sorted(
+                    entry.name
+                    for entry in entries
+                    if entry.is_file() or (entry.is_symlink() and entry.name.endswith(".safetensors"))
+                )
         if root.exists():
             raise SourceError(f"{root}: is a file, not a folder", hint=f"Give the folder that holds it: {root.parent}")
     except OSError as error:

@@ -23,6 +23,8 @@ from spectool.formats.lookup import MISSING, is_number, lookup
 from spectool.formats.verifier import VerifierView
 from spectool.tensors.placement import place
 
+# The largest in use is 1e-5; below zero the root gives NaN, and a large one flattens every state.
+_MOST_EPSILON = 0.1
 _SIZES = ("hidden_size", "intermediate_size", "num_layers", "num_heads", "num_kv_heads", "head_dim", "vocab_size")
 
 
@@ -191,6 +193,8 @@ def _dimensions(
 def _epsilon(decoder: Mapping[str, Any], resolver: Resolver) -> float:
     value = decoder.get("rms_norm_eps")
     if is_number(value):
+        if not 0 <= value <= _MOST_EPSILON:
+            resolver.gaps.append(Gap("rms_norm_eps", "malformed", f"rms_norm_eps is {value!r}, which is no epsilon"))
         return float(value)
     # The default of transformers' Qwen3Config and LlamaConfig, through which every trainer here goes.
     return float(resolver.note("rms_norm_eps", 1e-6, "absent"))

@@ -50,7 +50,7 @@ def top_level_model_type(context: Context) -> Iterator[Hit]:
 def unreadable_config(context: Context) -> Iterator[Hit]:
     """Fires for gaps no more specific rule explains, and for what vLLM cannot build."""
     known = ("decoder", "dimensions", "block_size", "speculative_tokens", "draft_vocab_size")
-    more = ("target_hidden_size", "verifier_layers", "embedding_scale", "logit_scale")
+    more = ("target_hidden_size", "verifier_layers", "embedding_scale", "logit_scale", "rms_norm_eps")
     for detail in dict.fromkeys(gap.detail for gap in context.gaps(*known, *more)):
         yield Hit(detail)
     if not context.gaps(*known, *more):

@@ -16,6 +16,7 @@ from spectool.engine.reading.record import EngineReading
 from spectool.formats.verifier import VerifierView
 
 if TYPE_CHECKING:
+    from spectool.checkpoint.as_loaded import LoadedOtherwise
     from spectool.engine.choice import Choice
     from spectool.rules.launch import Launch
     from spectool.weights.record import Weights
@@ -35,10 +36,11 @@ class Context:
     """A drafter folder, its two readings, and the verifier. `shapes` are canonical names and shapes.
 
     `verifier` is None when none was given, or only its Hub id is known, and `verifier_config` its whole config.json;
-    `tokens` is K as it will be served; `weights`
-    is what the tensors hold, where they were read; `choice` is how the release was asked for, where somebody asked;
-    `launch` are the flags of the coming launch, which rules of the scope `launch` look at; `launched_plan` asks the
-    planner for its verdict, where GPUs are named; `record_fault` is why the folder's record settles nothing.
+    `verifier_whole`: `verifier_tensors` are all that it has; `loaded_otherwise`: which other files of the folder vLLM
+    loads; `tokens` is K as it will be served; `weights` is what the tensors hold, where they were read; `choice` is how
+    the release was asked for, where somebody asked; `launch` are the flags of the coming launch, which rules of the
+    scope `launch` look at; `launched_plan` asks the planner for its verdict, where GPUs are named; `record_fault` is
+    why the folder's record settles nothing.
     """
 
     view: View
@@ -49,6 +51,9 @@ class Context:
     verifier_tensors: Mapping[str, TensorHeader] | None
     tokens: int | None
     verifier_config: Mapping[str, Any] | None = None
+    verifier_whole: bool = False
+    loaded_otherwise: LoadedOtherwise | None = None
+    verifier_loaded_otherwise: LoadedOtherwise | None = None
     same_tokenizer: Callable[[], bool | None] = lambda: None
     weights: Weights | None = None
     choice: Choice | None = None

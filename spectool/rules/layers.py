@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.formats.lookup import is_number, lookup
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, disagreeing
 from spectool.rules.registry import Hit, rule
@@ -86,6 +87,26 @@ def norms_differ(context: Context) -> Iterator[Hit]:
         yield from differs(context, field, f"{label} is not run as it was trained")
     for gap in context.gaps("norm_before_residual", "norm_before_fc", "fc_norm"):
         yield Hit(gap.detail)
+
+
+@rule(
+    "NRM002",
+    "epsilon-differs",
+    severity="note",
+    summary="The drafter's norms have another epsilon than its verifier's.",
+    why="Trainers build a drafter from its verifier's config.json; another value is one nobody chose, or a slip.",
+    fix="Ask the publisher which rms_norm_eps was trained.",
+    references=("Speculators 0.9.0, DeepSpec and SpecForge: the draft's decoder config is a copy of the verifier's",),
+)
+def epsilon_differs(context: Context) -> Iterator[Hit]:
+    """Compares the two numbers."""
+    verifier, config = context.verifier, context.verifier_config
+    if verifier is None or config is None:
+        return
+    place = f"{verifier.nested_under}.rms_norm_eps" if verifier.nested_under else "rms_norm_eps"
+    theirs, ours = lookup(config, place), context.drafter.rms_norm_eps
+    if is_number(theirs) and theirs != ours:
+        yield Hit(f"rms_norm_eps is {ours:g}, {verifier.name}'s is {theirs:g}")
 
 
 @rule(

@@ -8,8 +8,6 @@ from spectool.rules.context import Context
 from spectool.rules.helpers import differs, disagreeing, engine_refuses
 from spectool.rules.registry import Hit, rule
 
-_CLASS_THETA = 10000.0  # transformers: PreTrainedConfig.default_theta
-
 
 @rule(
     "ROP001",
@@ -68,23 +66,23 @@ def _rope_fix(context: Context) -> str | None:
 
 @rule(
     "ROP003",
-    "rope-base-of-the-class",
+    "rope-base-differs",
     severity="note",
-    summary="The drafter rotates by base 10000, its verifier by another.",
+    summary="The drafter rotates by another base than its verifier.",
     why=(
         "10000 is what configuration classes fill in. Exporters that looked for rope_theta where transformers 5 has "
         "none wrote it for drafters trained with the verifier's base: a factor of 100, and nothing but the acceptance "
-        "shows it. Other drafters really were trained so."
+        "shows it. Other drafters really were trained with a base of their own."
     ),
     fix="Ask the publisher. If the verifier's base was trained: --set rope.theta=N when converting.",
     references=("github.com/NVIDIA/Model-Optimizer issues 2221, 1621",),
 )
-def base_of_the_class(context: Context) -> Iterator[Hit]:
+def base_differs(context: Context) -> Iterator[Hit]:
     """Fires for plain rope; what scales it was chosen for the drafter. An answer with --set ends the question."""
     rope, verifier = context.drafter.rope, context.verifier
     stated = context.reading.evidence.get("rope")
     if rope is None or verifier is None or not verifier.rope_thetas or (stated and stated.where.startswith("--set")):
         return
-    if not rope.scaling and rope.theta == _CLASS_THETA and _CLASS_THETA not in verifier.rope_thetas:
+    if not rope.scaling and rope.theta not in verifier.rope_thetas:
         theirs = " and ".join(f"{theta:.12g}" for theta in verifier.rope_thetas)
         yield Hit(f"rope_theta is {rope.theta:.12g}, {verifier.name}'s is {theirs}")

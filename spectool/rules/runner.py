@@ -94,6 +94,11 @@ def needs_first(context: Context) -> Iterator[Hit]:
 def other_layers(context: Context) -> Iterator[Hit]:
     """Fires where the ids stand at the top of a native folder alone."""
     reason, config = first_runner(context), context.view.config
+    if reason is not None and isinstance(config.get("eagle_config"), dict):
+        yield Hit(
+            f"model runner V1 ({reason}) looks for the aux layers in eagle_config, which a DFlash file has none in"
+        )
+        return
     own = config.get("dflash_config")
     nested = isinstance(own, dict) and own.get("target_layer_ids")
     if reason is None or nested or "speculators_model_type" in config or config.get("eagle_aux_hidden_state_layer_ids"):

@@ -8,7 +8,7 @@ from spectool.drafter.inventory import Expected, inventory
 from spectool.rules.context import Context
 from spectool.rules.heads import wide_confidence
 from spectool.rules.quantisation import belongs, runs_nowhere
-from spectool.rules.registry import Hit, rule
+from spectool.rules.registry import Abstain, Hit, rule
 from spectool.rules.strangers import advice
 from spectool.tensors.quantised import companion, quantised_modules, stem, with_weights
 
@@ -133,3 +133,23 @@ def twice(context: Context) -> Iterator[Hit]:
     """Fires when a dialect's names meet."""
     for first, second, target in context.reading.placements.collisions:
         yield Hit(f"{first} and {second} are both {target}")
+
+
+@rule(
+    "TEN005",
+    "weight-files-differ",
+    scope="engine",
+    summary="vLLM loads other weight files of the folder than the ones that belong to it.",
+    why="It takes what an index names, whatever lies beside it, and without an index every .safetensors file there is.",
+    fix="Leave the drafter's own weight files in the folder, with an index only if there are several.",
+    references=(
+        "vLLM 0.32 model_executor/model_loader/weight_utils.py filter_duplicate_safetensors_files",
+        "vLLM 0.32 run: a leftover index stops it, and so does a stray file with a tensor of no module",
+    ),
+)
+def other_files(context: Context) -> Iterator[Hit | Abstain]:
+    """Fires for a leftover index, and for a second safetensors file without one."""
+    found = context.loaded_otherwise
+    if found is None:
+        return
+    yield Hit(found.message) if found.sure else Abstain(found.message)

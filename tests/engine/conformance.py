@@ -77,6 +77,8 @@ STOPS = {
         "VER001",
         "VER003",
         "VER008",
+        "VER009",
+        "TEN005",
         "VOC004",
         "VOC001",
         "VOC003",

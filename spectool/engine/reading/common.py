@@ -11,6 +11,8 @@ from spectool.engine.reading.record import EngineRefusedError, Refusal
 from spectool.formats.lookup import MISSING, is_int
 from spectool.formats.verifier import VerifierView
 
+_SECTIONS = ("mrope_section", "xdrope_section")
+
 
 @dataclass(frozen=True)
 class Request:
@@ -40,6 +42,29 @@ def mask_token(request: Request, *, runner_v1: bool) -> int:
         if value is not MISSING and value is not None:
             return int(value)
     raise EngineRefusedError("MSK001", "no mask token: vLLM raises 'Model config must specify ... mask_token_id'")
+
+
+def refuse_multimodal_rope(request: Request) -> None:
+    """Note what model runner V1 raises about in parallel drafting: rope by sections, as multimodal verifiers have it.
+
+    Source: vLLM 0.32 `v1/spec_decode/llm_base_proposer.py` _raise_if_mrope, `transformers_utils/config.py` uses_mrope.
+    """
+    flat = request.flat
+    parameters = flat.get("rope_parameters") or flat.get("rope_scaling")
+    for holder in (parameters, flat):
+        if isinstance(holder, dict) and any(isinstance(holder.get(key), list) for key in _SECTIONS):
+            message = "mrope_section in its rope: 'parallel drafting does not support M-RoPE yet'"
+            request.refusals.append(Refusal("ROP001", message))
+            return
+
+
+def refuse_without_aux(drafter_config: Flat) -> None:
+    """Raise where the draft class is told to read no aux layers: it then has no fc, and its loader wants one.
+
+    Source: vLLM 0.32 `models/{llama_eagle3,qwen3_eagle3,qwen3_dflash}.py`, use_aux_hidden_state.
+    """
+    if not drafter_config.get("use_aux_hidden_state", True):
+        raise EngineRefusedError("AUX002", "use_aux_hidden_state is false: vLLM builds no fc, and stops")
 
 
 def layer_ids(value: object) -> tuple[int, ...]:

@@ -14,6 +14,13 @@ from spectool.engine.reading.record import EngineRefusedError
 from spectool.formats.lookup import is_int, is_number
 
 SLIDING = "sliding_attention"
+# What get_rope has a branch for; `openpangu` and `mllama4` by release, which no drafter was seen with.
+_ROPE_TYPES = {
+    *("default", "linear", "dynamic", "ntk", "yarn", "llama3", "longrope", "proportional", "mllama4", "openpangu"),
+    *("deepseek_yarn", "deepseek_llama_scaling", "bailing_mrope", "su", "mrope"),
+}
+# The two of DeepSeek's own are built without a look at what is missing.
+_DEEPSEEK_NEEDS = ("factor", "original_max_position_embeddings")
 
 
 def size(flat: Flat, key: str) -> int:
@@ -39,8 +46,10 @@ def dimensions(flat: Flat, *, block: bool) -> Dimensions:
     vocabulary = size(flat, "vocab_size")
     head_dim = flat.get("head_dim") or hidden // heads
     kv_heads = size(flat, "num_key_value_heads") if block else flat.get("num_key_value_heads") or heads
-    if block:
-        size(flat, "max_position_embeddings")
+    positions = flat.get("max_position_embeddings")
+    if not is_number(positions) and (block or positions is not None):
+        stated = "missing" if positions is None else repr(positions)
+        raise EngineRefusedError("CFG003", f"max_position_embeddings is {stated}: vLLM cannot build the layers")
     return Dimensions(
         hidden_size=hidden,
         target_hidden_size=flat.get("target_hidden_size") or hidden,
@@ -64,11 +73,16 @@ def rope(
     keys = rope_keys(flat)
     if keys is None:
         raise EngineRefusedError("ROP001", "rope_parameters is nested per layer type (TypeError in vLLM's get_rope)")
-    if not isinstance(keys.get("rope_type", ""), str):
-        raise EngineRefusedError("ROP001", f"rope_type is {keys['rope_type']!r}, not a name")
+    kind = _rope_type(flat)
+    if not isinstance(kind, str) or kind not in _ROPE_TYPES:
+        raise EngineRefusedError("ROP001", f"Unknown RoPE scaling type {kind!r}")
+    gone = [name for name in _DEEPSEEK_NEEDS if kind.startswith("deepseek_") and name not in keys]
+    if gone:
+        raise EngineRefusedError("ROP001", f"rope_type {kind} without {' and '.join(gone)} (KeyError in vLLM)")
     theta = keys.get("rope_theta", flat.get("default_theta", fallback_theta))
     partial = keys.get("partial_rotary_factor", 1.0)
-    if not is_number(theta) or not is_number(partial) or not 0 < partial <= 1:
+    # true counts as 1: Python's own arithmetic.
+    if not isinstance(theta, int | float) or not is_number(partial) or not 0 < partial <= 1:
         raise EngineRefusedError(
             "ROP001", f"rope_theta {theta!r} with partial_rotary_factor {partial!r} cannot be built"
         )
@@ -76,6 +90,16 @@ def rope(
         interleaved = "config_neox_style" in facts.features and not flat.get("is_neox_style", True)
     width = keys.get("rope_dim") or int(head_dim * partial)
     return Rope(float(theta), int(width), scaling_of(_amplitude(keys, facts)), interleaved=interleaved)
+
+
+def _rope_type(flat: Flat) -> object:
+    """Return the type as transformers hands it on: `rope_type`, null too, else `type`."""
+    parameters = flat.get("rope_parameters")
+    if not isinstance(parameters, dict):
+        parameters = flat.get("rope_scaling")
+    if not isinstance(parameters, dict):
+        return "default"
+    return parameters.get("rope_type", parameters.get("type", "default"))
 
 
 def _amplitude(keys: dict[str, Any], facts: EngineFacts) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.native import from_native
 from spectool.engine.reading.record import EngineRefusedError
+from spectool.engine.reading.strict import base_faults
 from spectool.formats.lookup import is_int
 
 Flat = dict[str, Any]
@@ -56,6 +57,8 @@ def _from_speculators(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
         raise EngineRefusedError("CFG003", "transformer_layer_config is missing or no object")
     flat = copy.deepcopy(layer)
     {"peagle": _peagle, "dflash": _dflash, "dspark": _dspark}[kind](config, flat, facts)
+    for fault in base_faults(flat, facts):
+        raise EngineRefusedError(fault.code, fault.message)
     return flat
 
 

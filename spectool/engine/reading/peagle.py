@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from spectool.drafter.model import Drafter
 from spectool.engine.reading import decoder
-from spectool.engine.reading.common import Request, aux_layers, default_aux_layers, layer_ids, mask_token
+from spectool.engine.reading.common import (
+    Request,
+    aux_layers,
+    default_aux_layers,
+    layer_ids,
+    mask_token,
+    refuse_multimodal_rope,
+    refuse_without_aux,
+)
 from spectool.engine.reading.flat import Flat, is_speculators
 from spectool.engine.reading.record import EngineRefusedError, Refusal
 
@@ -22,6 +30,8 @@ def read_peagle(request: Request) -> Drafter:
     count = count or len(eagle.get("eagle_aux_hidden_state_layer_ids") or []) or 3
     sizes = decoder.dimensions(flat, block=False)
     decoder.activation(flat)
+    refuse_multimodal_rope(request)
+    refuse_without_aux(eagle)
     shape = view.tensors["fc.weight"].shape if "fc.weight" in view.tensors else ()
     width = shape[-1] if shape else None
     if width is not None and count * sizes.target_hidden_size != width:

@@ -6,14 +6,23 @@ Proved against the engine itself in `tests/engine`; the sources of each part sta
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 
+from spectool.dialects.dimensions import LAYER
 from spectool.dialects.heads import MARKOV
 from spectool.dialects.view import View
 from spectool.drafter.model import ZERO, Confidence, Drafter, Markov, Method, SlotLayout
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading import decoder
-from spectool.engine.reading.common import Request, aux_layers, default_aux_layers, mask_token
+from spectool.engine.reading.common import (
+    Request,
+    aux_layers,
+    default_aux_layers,
+    mask_token,
+    refuse_multimodal_rope,
+    refuse_without_aux,
+)
 from spectool.engine.reading.flat import Flat, flat_config, is_speculators
 from spectool.engine.reading.peagle import read_peagle
 from spectool.engine.reading.record import EngineReading, EngineRefusedError, EngineUnknownError, Refusal
@@ -47,7 +56,27 @@ def read_engine(
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         # A value of a type vLLM's own code would trip over as well; which line it is does not matter.
         return EngineReading(facts.version, None, (*refusals, Refusal("CFG003", f"a value of the wrong type: {error}")))
+    refusals += _of_tensors(view, drafter, facts)
     return EngineReading(facts.version, drafter, tuple(refusals))
+
+
+def _of_tensors(view: View, drafter: Drafter, facts: EngineFacts) -> Iterator[Refusal]:
+    """Yield what vLLM raises about once it sees which tensors there are; each is explained by a rule of its own."""
+    layers = {int(match[1]) for name in view.tensors if (match := LAYER.search(name))}
+    beyond = sorted(layer for layer in layers if layer >= drafter.dimensions.num_layers)
+    if beyond:
+        yield Refusal(
+            "LAY001", f"there is no module layers.{beyond[0]} in a drafter of {drafter.dimensions.num_layers}"
+        )
+    size = drafter.dimensions
+    if drafter.method == "dspark" and size.draft_vocab_size < size.vocab_size:
+        gone = [code for code, name in (("TEN001", "lm_head.weight"), ("VOC002", "d2t")) if not _has(view, name)]
+        for code in gone if "dspark_reduced_checks" in facts.features else ():
+            yield Refusal(code, "a DSpark checkpoint of a reduced vocabulary must include lm_head and d2t")
+
+
+def _has(view: View, name: str) -> bool:
+    return name in view.tensors or f"model.{name}" in view.tensors
 
 
 def _tokens(view: View, given: int | None) -> int | None:
@@ -63,6 +92,8 @@ def _dflash(request: Request) -> Drafter:
     if own.get("sample_from_anchor") and request.has("dspark_anchor_flag"):
         message = "DFlash never samples from the anchor slot: model runner V2 raises, V1 ignores the key"
         request.refusals.append(Refusal("SLT001", message))
+    if not request.has("dflash_runner_v2"):
+        refuse_multimodal_rope(request)
     return _qwen3_block(request, "dflash", "bonus-anchor")
 
 
@@ -102,7 +133,7 @@ def _object(flat: Flat, key: str) -> Flat:
 def _qwen3_block(request: Request, method: Method, slots: SlotLayout) -> Drafter:
     flat, facts = request.flat, request.facts
     own = _object(flat, "dflash_config")
-    _object(flat, "eagle_config")
+    refuse_without_aux({**flat, **_object(flat, "eagle_config"), **own})
     sizes = decoder.dimensions(flat, block=True)
     decoder.activation(flat)
     block = flat.get("block_size", request.view.config.get("block_size", own.get("block_size")))

@@ -1,7 +1,8 @@
 """Configuration classes hold each value against the key's type, and stop vLLM before it looks at a tensor.
 
 Source: `data/config-classes.json`, and transformers 5.19 `configuration_utils.py` and `modeling_rope_utils.py`
-(validate_layer_type, validate_rope, validate_architecture). Speculators files pass through a class without such keys.
+(validate_layer_type, validate_rope, validate_architecture). Speculators files pass through the base class, which knows
+layers and rope.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from spectool.dialects.dimensions import MOST_LAYERS
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.record import Refusal
 from spectool.formats.lookup import is_int
@@ -53,20 +55,27 @@ def class_faults(config: Mapping[str, Any], facts: EngineFacts) -> Iterator[Refu
     dtype = config.get("dtype", config.get("torch_dtype"))
     if dtype is not None and dtype not in document["dtypes"]:
         yield Refusal("CFG003", f"dtype is {_shown(dtype)}, which PyTorch has none of")
-    yield from _layers(config, document["layer_types"])
-    yield from _rope(config, document["rope"])
+    width, heads = config.get("hidden_size"), config.get("num_attention_heads")
+    if kind == "llama" and is_int(heads) and is_int(width) and (heads < 1 or width % heads):
+        yield Refusal("CFG003", f"hidden_size {width} is no multiple of num_attention_heads {heads}")
+    yield from base_faults(config, facts)
+
+
+def base_faults(config: Mapping[str, Any], facts: EngineFacts) -> Iterator[Refusal]:
+    """Yield what the class refuses that every other inherits from, that of Speculators files too (flat here)."""
+    document = _document()
+    if _order(facts.version) >= _order(document["since"]):
+        yield from _layers(config, document["layer_types"])
+        yield from _rope(config, document["rope"])
 
 
 def _layers(config: Mapping[str, Any], known: list[str]) -> Iterator[Refusal]:
-    count, kinds, heads, width = (
-        config.get(name) for name in ("num_hidden_layers", "layer_types", "num_attention_heads", "hidden_size")
-    )
-    if isinstance(kinds, list) and is_int(count) and len(kinds) != count:
+    count, kinds = config.get("num_hidden_layers"), config.get("layer_types")
+    absurd = not is_int(count) or not 0 < count <= MOST_LAYERS  # the number itself is the fault
+    if isinstance(kinds, list) and not absurd and len(kinds) != count:
         yield Refusal("ATT002", f"layer_types has {len(kinds)} entries, and num_hidden_layers is {count}")
     if isinstance(kinds, list) and (strange := [item for item in kinds if item not in known]):
         yield Refusal("ATT002", f"layer_types names {_shown(strange[0])}, which is no kind of layer")
-    if config.get("model_type") == "llama" and is_int(heads) and is_int(width) and (heads < 1 or width % heads):
-        yield Refusal("CFG003", f"hidden_size {width} is no multiple of num_attention_heads {heads}")
 
 
 def _rope(config: Mapping[str, Any], needed: Mapping[str, list[str]]) -> Iterator[Refusal]:

@@ -82,11 +82,11 @@ VERIFIER_FAULTS = [
     ("another vocabulary", put("vocab_size", 640), all_of({"VOC001"})),
     ("cannot verify", put("architectures", ["MixtralForCausalLM"]), all_of({"VER001"})),
     ("unknown", put("architectures", ["NoSuchForCausalLM"]), all_of({"VER001"})),
-    ("another capable class", put("architectures", ["LlamaForCausalLM"]), all_of(set())),
-    ("no embedding", without("model.embed_tokens.weight"), {"dflash": {"VER004"}, "dspark": set(), "peagle": set()}),
+    ("another capable class", put("architectures", ["LlamaForCausalLM"]), all_of({"VER009"})),
+    ("no embedding", without("model.embed_tokens.weight"), {"dflash": {"VER004"}, "dspark": {"VER009"}, "peagle": {"VER009"}}),
     ("tied", both(put("tie_word_embeddings", True), without("lm_head.weight")), all_of(set())),
     ("longer", put("max_position_embeddings", 2049), all_of(set())),
-    ("no head", without("lm_head.weight"), {"dflash": {"VER004"}, "dspark": set(), "peagle": set()}),
+    ("no head", without("lm_head.weight"), {"dflash": {"VER004"}, "dspark": {"VER009"}, "peagle": {"VER009"}}),
 ]  # fmt: skip
 
 
