@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clean_run import npm_install
 from command_line import spectool
 from mutations import PAIRS, VERIFIER, both, folder, put
 
@@ -26,14 +27,11 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the browser's driver and axe-core; skipped where npm or its registry is missing."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("node and npm are not installed")
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
     root = tmp_path_factory.mktemp("packages")
-    command = [npm, "install", "--prefix", str(root), "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode != 0:
-        pytest.skip(f"npm could not install {' '.join(PACKAGES)}: {done.stderr.strip()[-200:]}")
+    if why := npm_install(root, *PACKAGES):
+        pytest.skip(why)
     shutil.copy(HERE / "look.mjs", root / "look.mjs")
     return root
 

@@ -100,8 +100,10 @@ def hooks_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def index_can_be_reached() -> bool:
     command = [sys.executable, "-m", "pip", "index", "versions", "typer"]
-    outcome = subprocess.run(command, capture_output=True, check=False, timeout=60)
-    return outcome.returncode == 0
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 @pytest.mark.slow
@@ -119,6 +121,12 @@ def test_pre_commit_runs_the_hooks(hooks_repository: Path, tmp_path: Path) -> No
     environment["PRE_COMMIT_HOME"] = str(tmp_path / "cache")
     command = [sys.executable, "-m", "pre_commit", "try-repo", str(hooks_repository), "--all-files", "--color=never"]
     outcome = subprocess.run(command, cwd=theirs, env=environment, capture_output=True, text=True, check=False)
+    # 3 is pre-commit's own failure; pip's words for a network that broke off underneath.
+    broken_off = re.search(
+        r"Read timed out|Connection\w* (broken|error|aborted|reset)|NewConnectionError", outcome.stdout
+    )
+    if outcome.returncode == 3 and broken_off:
+        pytest.skip(f"pre-commit could not install spectool: {broken_off[0]}")
     assert outcome.returncode == 1, outcome.stdout + outcome.stderr
     verdicts = re.findall(r"^(.+ files|.+ configs) \(spectool\)\.+(Passed|Failed)$", outcome.stdout, re.MULTILINE)
     assert verdicts == [("drafter configs", "Failed"), ("deployment files", "Failed"), ("dialect files", "Passed")]

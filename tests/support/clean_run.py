@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,6 +22,21 @@ def run(*command: str | Path, cwd: Path) -> str:
     )
     assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def npm_install(root: Path, *packages: str) -> str | None:
+    """Install packages of npm into a folder; returns why that could not be done, for a skip."""
+    npm = shutil.which("npm")
+    if npm is None:
+        return "npm is not installed"
+    # A network that swallows everything must not cost the five minutes a try that npm gives it.
+    patience = ("--fetch-retries=1", "--fetch-timeout=60000")
+    command = [npm, "install", "--prefix", str(root), "--no-audit", "--no-fund", "--ignore-scripts", *patience]
+    try:
+        done = subprocess.run([*command, *packages], capture_output=True, text=True, check=False, timeout=300)
+    except subprocess.TimeoutExpired:
+        return f"npm did not install {' '.join(packages)} in five minutes"
+    return f"npm could not install {' '.join(packages)}: {done.stderr.strip()[-200:]}" if done.returncode else None
 
 
 def write_program(path: Path, code: str) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from clean_run import npm_install
 from command_line import spectool
 from mutations import PAIRS, VERIFIER, both, folder, put, with_zeros
 
@@ -23,14 +23,9 @@ def multitool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = os.environ.get("SPECTOOL_SARIF_MULTITOOL")
     if given:
         return Path(given)
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed, and SPECTOOL_SARIF_MULTITOOL names no sarif-multitool")
     root = tmp_path_factory.mktemp("multitool")
-    command = [npm, "install", "--prefix", str(root), "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode != 0:
-        pytest.skip(f"npm could not install {PACKAGE}: {done.stderr.strip()[-200:]}")
+    if why := npm_install(root, PACKAGE):
+        pytest.skip(f"{why}, and SPECTOOL_SARIF_MULTITOOL names no sarif-multitool")
     for program in root.glob("node_modules/@microsoft/sarif-multitool-*/Sarif.Multitool"):
         program.chmod(0o755)  # what the package's own script does
     found = root / "node_modules" / ".bin" / "sarif-multitool"
