@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from spectool.drafter.model import Attention, Drafter
 
@@ -84,8 +86,20 @@ def show(value: object) -> str:
             kinds = list(dict.fromkeys(str(item) for item in value))
             if len(kinds) == 1:
                 return f"{len(value)} x {kinds[0]}"
-            return "; ".join(f"{index}: {item}" for index, item in enumerate(value))
+            return "; ".join(f"{place}: {kind}" for place, kind in _spans([str(item) for item in value]))
         case tuple():
             return ", ".join(str(item) for item in value)
         case _:
             return str(value)
+
+
+def unremarkable(field: str, shown: str) -> bool:
+    """Say whether a shown value is that of a drafter that knows nothing of it: absent, off, or a scale of 1."""
+    return shown in {"-", "no"} or (shown == "1" and field.endswith("_scale"))
+
+
+def _spans(kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield layers that follow each other and attend alike: `0-4`, then what they do."""
+    for kind, places in groupby(range(len(kinds)), key=kinds.__getitem__):
+        first, *rest = places
+        yield (f"{first}-{rest[-1]}" if rest else str(first)), kind

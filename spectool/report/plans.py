@@ -11,13 +11,12 @@ from rich.table import Table
 
 from spectool.api import ConversionPlan, Inspection
 from spectool.checkpoint.writer import WrittenFile
-from spectool.drafter.compare import LABELS, show
+from spectool.drafter.compare import LABELS, show, unremarkable
 from spectool.drafter.model import TITLES
 from spectool.report.text import finding_text, unchecked
 from spectool.writers.formats import FORMATS
 from spectool.writers.plan import Restore
 
-_PLAIN = {"-", "no", "1"}
 LAYOUTS = {
     "native": "vLLM reads it",
     "speculators": "vLLM reads it",
@@ -43,9 +42,9 @@ def print_inspection(found: Inspection, console: Console) -> None:
     unread = {gap.field for gap in reading.gaps}
     for field, label in LABELS.items():
         value = show(getattr(reading.drafter, field))
-        if value in _PLAIN and field in unread:
+        if unremarkable(field, value) and field in unread:
             table.add_row(label, "[yellow]missing[/]", "")
-        elif value not in _PLAIN and field != "method":
+        elif not unremarkable(field, value) and field != "method":
             where = reading.evidence[field].where if field in reading.evidence else ""
             table.add_row(label, escape(value), f"[dim]{escape(where)}[/]")
     table.add_row("block size", show(reading.drafter.block_size), "")

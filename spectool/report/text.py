@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectool.api import Report
+from spectool.drafter.compare import unremarkable
 from spectool.drafter.model import TITLES
 from spectool.report.counts import is_clean, summary_text
 from spectool.report.known import lines_about
@@ -52,7 +53,7 @@ def readings_table(report: Report) -> Table:
     table.add_column("trained as", overflow="fold")
     table.add_column(f"vLLM {report.engine} runs it as", overflow="fold")
     for row in report.rows:
-        plain = row.trained in {"-", "no", "1"} or row.field in {"method", "rms_norm_eps", "activation"}
+        plain = unremarkable(row.field, row.trained) or row.field in {"method", "rms_norm_eps", "activation"}
         if row.equal and row.field not in MAIN and plain:
             continue
         style = "" if row.equal else "bold red"

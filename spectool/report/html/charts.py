@@ -91,7 +91,7 @@ def range_chart(caption: str, spans: Sequence[Span], *, start: float, unit: str,
             dot.set("cx", f"{place(span.measured):.1f}")
             drawing.append(dot)
     said = "; ".join(f"{span.label} {span.said}" for span in spans)
-    return h("figure", _svg(f"{caption}: {said}", height, drawing), h("figcaption", caption))
+    return h("figure", _readable(caption, _svg(f"{caption}: {said}", height, drawing)), h("figcaption", caption))
 
 
 def position_bars(caption: str, measured: Sequence[float], expected: Sequence[tuple[float, float]] = ()) -> Element:
@@ -123,7 +123,12 @@ def position_bars(caption: str, measured: Sequence[float], expected: Sequence[tu
         + (" (expected {:.0%} to {:.0%})".format(*expected[number]) if number < len(expected) else "")
         for number, share in enumerate(measured)
     )
-    return h("figure", _svg(f"{caption}: {said}", 204, drawing), h("figcaption", caption))
+    return h("figure", _readable(caption, _svg(f"{caption}: {said}", 204, drawing)), h("figcaption", caption))
+
+
+def _readable(caption: str, drawing: Element) -> Element:
+    """Keep words in a drawing readable on a phone: it scrolls there, by keyboard too, instead of shrinking."""
+    return h("div", drawing, class_="wide drawn", role="group", aria_label=caption, tabindex="0")
 
 
 def _svg(name: str, height: float, drawing: Sequence[Child]) -> Element:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from spectool.api import Inspection
 from spectool.catalogue.known import KnownDrafter
-from spectool.drafter.compare import LABELS, show
+from spectool.drafter.compare import LABELS, show, unremarkable
 from spectool.drafter.model import TITLES
 from spectool.report.html.element import Child, h
 from spectool.report.html.page import page, section, table
@@ -27,7 +27,7 @@ def known_html(title: str, known: Sequence[KnownDrafter], *, by_size: bool = Fal
             item.verifier,
             TITLES[item.method],
             item.dialect,
-            "" if item.speculative_tokens is None else str(item.speculative_tokens),
+            h("td", "" if item.speculative_tokens is None else str(item.speculative_tokens), class_="number"),
             f"at least {item.min_vllm}" if item.min_vllm else "",
             h("ul", [h("li", str(figure)) for figure in item.acceptance]) if item.acceptance else "",
             item.certainty,
@@ -50,7 +50,7 @@ def _body(found: Inspection, published: Sequence[str]) -> Iterator[Child]:
     rows: list[tuple[Child, ...]] = []
     for field, label in LABELS.items():
         value = show(getattr(drafter, field))
-        if value not in {"-", "no", "1"} and field != "method":
+        if not unremarkable(field, value) and field != "method":
             where = reading.evidence[field].where if field in reading.evidence else ""
             rows.append((label, value, h("code", where) if where else ""))
     rows += [

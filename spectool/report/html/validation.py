@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from spectool.api import Report
+from spectool.drafter.compare import unremarkable
 from spectool.drafter.model import TITLES
 from spectool.report.counts import SEVERITIES, is_clean, summary_text
 from spectool.report.html.element import Child, h
@@ -51,7 +52,7 @@ def _readings(report: Report) -> Element:
     found = table("Field by field", columns, [])
     body = found[0][-1]
     for row in report.rows:
-        plain = row.trained in {"-", "no", "1"} and row.equal
+        plain = unremarkable(row.field, row.trained) and row.equal
         noted = links(report.findings, row.field)
         if plain and not noted:
             continue

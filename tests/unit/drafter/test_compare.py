@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import drafters
+import pytest
 from drafters import Size
 from readings import trained
 
 from spectool.dialects.view import Spec, View
-from spectool.drafter.compare import differences
+from spectool.drafter.compare import differences, show, unremarkable
 from spectool.drafter.model import ZERO, Attention, Confidence, Drafter, Markov
 
 DFLASH = trained(drafters.zlab(Size())).drafter
@@ -65,3 +66,26 @@ def test_a_large_head_is_not_read() -> None:
 
     large = View("v", {}, {"w": Spec("BF16", (151936, 256))}, refuse)
     assert not large.is_zero("w")
+
+
+def test_layers_that_attend_alike_are_one_span() -> None:
+    sliding, full = Attention(4096, causal=True), Attention(None, causal=False)
+    assert show((sliding,) * 5 + (full,)) == f"0-4: {sliding}; 5: {full}"
+    assert show((full, sliding, full)) == f"0: {full}; 1: {sliding}; 2: {full}"
+    assert show((sliding,) * 2) == f"2 x {sliding}"
+
+
+@pytest.mark.parametrize(
+    ("field", "shown", "quiet"),
+    [
+        ("embedding_scale", "1", True),
+        ("embedding_scale", "1.5", False),
+        ("mask_token_id", "1", False),
+        ("aux_layers", "1", False),
+        ("slots", "-", True),
+        ("fc_norm", "no", True),
+        ("fc_norm", "yes", False),
+    ],
+)
+def test_what_says_nothing(field: str, shown: str, quiet: bool) -> None:
+    assert unremarkable(field, shown) is quiet
