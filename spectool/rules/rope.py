@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from spectool.formats.lookup import lookup
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, disagreeing, engine_refuses
 from spectool.rules.registry import Hit, rule
@@ -68,7 +70,7 @@ def _rope_fix(context: Context) -> str | None:
     "ROP003",
     "rope-base-differs",
     severity="note",
-    summary="The drafter rotates by another base than its verifier.",
+    summary="The drafter rotates by another base than its verifier, or by a scaled one.",
     why=(
         "10000 is what configuration classes fill in. Exporters that looked for rope_theta where transformers 5 has "
         "none wrote it for drafters trained with the verifier's base: a factor of 100, and nothing but the acceptance "
@@ -78,11 +80,27 @@ def _rope_fix(context: Context) -> str | None:
     references=("github.com/NVIDIA/Model-Optimizer issues 2221, 1621",),
 )
 def base_differs(context: Context) -> Iterator[Hit]:
-    """Fires for plain rope; what scales it was chosen for the drafter. An answer with --set ends the question."""
+    """Compares bases where nothing scales the drafter's, and names a scaling that the verifier has not.
+
+    An answer with --set ends the question.
+    """
     rope, verifier = context.drafter.rope, context.verifier
     stated = context.reading.evidence.get("rope")
     if rope is None or verifier is None or not verifier.rope_thetas or (stated and stated.where.startswith("--set")):
         return
+    kind, config = dict(rope.scaling).get("rope_type"), context.verifier_config
+    if kind is not None and config is not None and kind not in _kinds(config, verifier.nested_under):
+        yield Hit(
+            f"rope_type is {kind}, {verifier.name}'s is {' and '.join(sorted(_kinds(config, verifier.nested_under)))}"
+        )
     if not rope.scaling and rope.theta not in verifier.rope_thetas:
         theirs = " and ".join(f"{theta:.12g}" for theta in verifier.rope_thetas)
         yield Hit(f"rope_theta is {rope.theta:.12g}, {verifier.name}'s is {theirs}")
+
+
+def _kinds(config: Mapping[str, Any], nested_under: str | None) -> set[str]:
+    """Return the rope types of a verifier: one, or one per kind of layer."""
+    holder = lookup(config, nested_under) if nested_under else config
+    keys = holder.get("rope_parameters") or holder.get("rope_scaling") or {}
+    parts = [part for part in keys.values() if isinstance(part, dict)] or [keys]
+    return {str(part.get("rope_type", part.get("type", "default"))) for part in parts}

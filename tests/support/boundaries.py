@@ -84,6 +84,7 @@ NO_HEADS = both(
     without("confidence_head.proj.weight", "confidence_head.proj.bias"),
 )
 
+LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
 KINDS = both(
     put("layer_types", ["sliding_attention", "full_attention"] * 3),
     put("sliding_window", 16),
@@ -184,6 +185,9 @@ BOUNDARIES = [
     N("ROP001", "dflash", put("rope_parameters.rope_type", None), put("rope_parameters.rope_type", "default")),
     N("ROP001", "peagle", put("rope_parameters.mrope_section", [4, 6, 6]), put("rope_parameters.mrope_section", None)),
     N("ROP001", "dflash", put("rope_parameters.mrope_section", [4, 6, 6]), put("rope_parameters.mrope_section", [4, 6, 6]), engine=("0.20.2", "0.33.0"), oracle=False),
+    N("ROP001", "peagle", put("rope_parameters.rope_theta", None), put("rope_parameters", None)),
+    C("ROP001", "dflash", put(f"{LAYER}.rope_parameters.rope_type", "mrope"), put(f"{LAYER}.rope_parameters", {"rope_type": "mrope", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]}), oracle=False),
+    N("ROP003", "dflash", put("rope_parameters", LINEAR), put("rope_parameters", {"rope_type": "default", "rope_theta": 10000.0})),
     N("ROP003", "dflash", put("rope_parameters.rope_theta", 5000.0), put("rope_parameters.rope_theta", 10000.0)),
     N("VER001", "dflash", put("architectures", None), put("architectures", ["Qwen3ForCausalLM"]), of="verifier"),
     N("VER008", "dflash", KINDS, both(KINDS, put("max_window_layers", 6)), of="verifier"),

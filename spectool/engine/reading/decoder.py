@@ -73,12 +73,17 @@ def rope(
     keys = rope_keys(flat)
     if keys is None:
         raise EngineRefusedError("ROP001", "rope_parameters is nested per layer type (TypeError in vLLM's get_rope)")
-    kind = _rope_type(flat)
+    parameters = _parameters(flat)
+    # As transformers hands it on: `rope_type`, null too, else `type`.
+    kind = parameters.get("rope_type", parameters.get("type", "default"))
     if not isinstance(kind, str) or kind not in _ROPE_TYPES:
         raise EngineRefusedError("ROP001", f"Unknown RoPE scaling type {kind!r}")
     gone = [name for name in _DEEPSEEK_NEEDS if kind.startswith("deepseek_") and name not in keys]
+    gone += ["mrope_section"] if kind == "mrope" and "mrope_section" not in keys else []
     if gone:
-        raise EngineRefusedError("ROP001", f"rope_type {kind} without {' and '.join(gone)} (KeyError in vLLM)")
+        raise EngineRefusedError("ROP001", f"rope_type {kind} without {' and '.join(gone)}")
+    if parameters.get("rope_theta", 0) is None:
+        raise EngineRefusedError("ROP001", "rope_theta is null, which no default replaces (TypeError in vLLM)")
     theta = keys.get("rope_theta", flat.get("default_theta", fallback_theta))
     partial = keys.get("partial_rotary_factor", 1.0)
     # true counts as 1: Python's own arithmetic.
@@ -92,14 +97,10 @@ def rope(
     return Rope(float(theta), int(width), scaling_of(_amplitude(keys, facts)), interleaved=interleaved)
 
 
-def _rope_type(flat: Flat) -> object:
-    """Return the type as transformers hands it on: `rope_type`, null too, else `type`."""
-    parameters = flat.get("rope_parameters")
-    if not isinstance(parameters, dict):
-        parameters = flat.get("rope_scaling")
-    if not isinstance(parameters, dict):
-        return "default"
-    return parameters.get("rope_type", parameters.get("type", "default"))
+def _parameters(flat: Flat) -> dict[str, Any]:
+    """Return the object of rope keys in either generation's place, as it stands; empty where there is none."""
+    found = (flat.get(name) for name in ("rope_parameters", "rope_scaling"))
+    return next((value for value in found if isinstance(value, dict)), {})
 
 
 def _amplitude(keys: dict[str, Any], facts: EngineFacts) -> dict[str, Any]:

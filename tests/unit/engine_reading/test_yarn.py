@@ -16,10 +16,10 @@ PLAIN = 0.1 * math.log(4.0) + 1  # factor 4
 
 def codes(tmp_path: Path, engine: str, settings: dict[str, Any] | None = None, **keys: float) -> list[str]:
     yarn = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 2048, **keys}
-    drafter = folder(
-        PAIRS / "dflash-zlab", tmp_path / f"d{len(list(tmp_path.iterdir()))}", put("rope_parameters", yarn)
-    )
-    report = api.validate(str(drafter), verifier=str(VERIFIER), engine=engine, settings=settings)
+    change, number = put("rope_parameters", yarn), len(list(tmp_path.iterdir()))
+    drafter = folder(PAIRS / "dflash-zlab", tmp_path / f"d{number}", change)
+    verifier = folder(VERIFIER, tmp_path / f"v{number}", change)  # else ROP003 notes the difference
+    report = api.validate(str(drafter), verifier=str(verifier), engine=engine, settings=settings)
     return [finding.code for finding in report.findings]
 
 
