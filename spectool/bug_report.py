@@ -8,7 +8,6 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from spectool import __version__
@@ -17,6 +16,7 @@ from spectool.engine.devices import detect
 from spectool.engine.facts import engine_facts
 from spectool.errors import EngineMissingError
 from spectool.planning.redact import MASK, is_secret_name, redact_text
+from spectool.resources import expanded
 
 PACKAGES = (
     "huggingface-hub",
@@ -74,7 +74,7 @@ def as_text(found: Mapping[str, Any]) -> str:
 
 def without_home(text: str, environ: Mapping[str, str]) -> str:
     """Return a text with home folders as `~`."""
-    for home in sorted({environ.get("HOME", ""), str(Path.home())}, key=len, reverse=True):
+    for home in sorted({environ.get("HOME", ""), str(expanded("~"))}, key=len, reverse=True):
         if len(home) > 1:
             text = re.sub(rf"{re.escape(home.rstrip('/'))}(?=[/:;,\s]|$)", "~", text)
     return _HOMES.sub("~", text)

@@ -7,6 +7,7 @@ packages: the package index has unrelated projects of both names, so a neighbour
 
 from __future__ import annotations
 
+import os
 import tomllib
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,11 @@ from typing import Literal
 from spectool.errors import CannotRunError
 
 Kind = Literal["schemas", "converters"]
+
+
+def expanded(path: str) -> Path:
+    """Return a path with its `~` replaced; it stays where nobody knows that home, as in a container without users."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's raises RuntimeError there
 
 
 @cache

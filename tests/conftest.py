@@ -6,17 +6,30 @@ import importlib.util
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from environments import why_no_engine
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# No test asks the real Hub; those with a loopback Hub turn this off for themselves. Before huggingface_hub is imported.
+# What the caller's shell says to spectool and to the Hub's client is not what is tested, nor what either kept for the
+# caller. Before huggingface_hub is imported.
+for _name in list(os.environ):
+    if _name in {"SPECTOOL_DEBUG", "SPECTOOL_DIALECTS", "SPECTOOL_ENGINE"} or _name.startswith(("HF_", "HUGGING")):
+        del os.environ[_name]
+os.environ["HF_HOME"] = str(Path(tempfile.gettempdir()) / f"spectool-tests-no-hub-{os.getpid()}")  # nobody makes it
+# No test asks the real Hub; those with a loopback Hub turn this off for themselves, and reach it without a proxy.
 os.environ["HF_HUB_OFFLINE"] = "1"
+for _name in ("NO_PROXY", "no_proxy"):
+    os.environ[_name] = ",".join(filter(None, (os.environ.get(_name), "127.0.0.1", "localhost")))
 
-# No test asserts a time, and a busy machine is no failure.
-settings.register_profile("spectool", deadline=None)
+# No test asserts a time, and a busy machine is no failure. What a run finds, every run finds: who looks further asks
+# for other examples (`--hypothesis-seed=N`) or for more (SPECTOOL_EXAMPLES).
+_looks_further = "SPECTOOL_EXAMPLES" in os.environ or any(word.startswith("--hypothesis-seed") for word in sys.argv)
+settings.register_profile(
+    "spectool", deadline=None, derandomize=not _looks_further, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("spectool")
 
 # Who starts us may let us ignore these (nohup, a script's background job), and what we start would ignore them as well;

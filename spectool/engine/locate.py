@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from spectool.errors import EngineMissingError
+from spectool.resources import expanded
 
 VARIABLE = "SPECTOOL_ENGINE"
 _HINT = (
@@ -88,7 +89,7 @@ def script_interpreter(script: Path, environ: Mapping[str, str]) -> Path | None:
 
 def _interpreter(named: str, source: str, environ: Mapping[str, str]) -> Path:
     """Check what the user named: an interpreter, the name of one on PATH, or the folder of a virtual environment."""
-    path = Path(named).expanduser()
+    path = expanded(named)
     if path.is_dir():
         path = path / "bin" / "python"
     if os.sep not in named:

@@ -21,6 +21,7 @@ from spectool.errors import SourceError
 from spectool.hub.errors import host
 from spectool.hub.reference import Reference, is_commit
 from spectool.hub.repository import MAX_LISTING_BYTES, RemoteFile, Repository, parse_repository
+from spectool.resources import expanded
 
 
 def offline() -> bool:
@@ -30,12 +31,28 @@ def offline() -> bool:
     return bool(constants.HF_HUB_OFFLINE)  # 1.0 has no is_offline_mode yet
 
 
-def folder_of(repo: str) -> Path:
-    """Return where everything of a repository is kept."""
+def _home() -> Path | None:
+    """Return HF_HOME; None where it lies in the home folder of a user that has none."""
     from huggingface_hub import constants  # noqa: PLC0415 - as above
 
+    home = expanded(constants.HF_HOME)
+    return None if str(home).startswith("~") else home
+
+
+def folder_of(repo: str) -> Path:
+    """Return where everything of a repository is kept.
+
+    Raises:
+        SourceError: there is no such place.
+
+    """
     safe_host = re.sub(r"[^A-Za-z0-9.-]", "_", host()) or "_"
-    return Path(constants.HF_HOME).expanduser() / "spectool" / safe_host / repo.replace("/", "--")
+    home = _home()
+    if home is None:
+        raise SourceError(
+            f"{repo}: there is no home folder to keep what is fetched in", hint="Set HF_HOME to a folder with space."
+        )
+    return home / "spectool" / safe_host / repo.replace("/", "--")
 
 
 def keep(ref: Reference, repository: Repository) -> None:
@@ -53,6 +70,8 @@ def kept(ref: Reference) -> Repository | None:
         SourceError: what was kept is damaged.
 
     """
+    if _home() is None:
+        return None
     base = folder_of(ref.repo)
     commit = ref.revision
     if not is_commit(commit):

@@ -11,6 +11,8 @@ from fake_engine import environment as engine_variables
 from fake_engine import make_site
 
 from spectool.bug_report import environment, without_home
+from spectool.errors import SourceError
+from spectool.hub.cache import folder_of
 
 SECRETS = {
     "HF_TOKEN": "hf_0123456789",
@@ -40,6 +42,32 @@ def test_no_secret_and_no_home_is_shown(tmp_path: Path, monkeypatch: pytest.Monk
     assert found["variables"]["VLLM_CACHE_ROOT"] == "~/cache:~/x"
     assert "AWS_SECRET_ACCESS_KEY" not in found["variables"]
     assert found["packages"]["pydantic"]
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user of a container, who stands in no list of users."""
+
+    def unknown(_: object) -> None:
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("pwd.getpwnam", unknown)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = spectool("env")
+    assert (done.code, done.err) == (0, "")
+    done = spectool("validate", "x", "--engine-python", "~somebody/python")
+    assert (done.code, "~somebody/python, which does not exist" in done.err) == (2, True), done.err
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", "~/.cache/huggingface")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "/nowhere")
+    done = spectool("inspect", "org/drafter")  # offline: known by its name alone
+    assert (done.code, "Traceback" in done.err) == (0, False), done.err
+    with pytest.raises(SourceError, match="no home folder"):
+        folder_of("org/drafter")
 
 
 def test_without_an_engine_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
