@@ -1,7 +1,7 @@
 """Which weight files of a folder vLLM loads, where that is not what transformers and spectool read.
 
 Source: vLLM 0.32 `model_executor/model_loader/weight_utils.py` filter_duplicate_safetensors_files: all that the index
-names; without an index every `.safetensors` file of the folder.
+names; without an index every `.safetensors` file of the folder, in the order of their names.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spectool.checkpoint.folder import INDEX_NAME, Checkpoint, read_index
+from spectool.checkpoint.header import read_header
 from spectool.errors import SourceError
 
 
@@ -29,9 +30,7 @@ def loaded_otherwise(source: Checkpoint) -> LoadedOtherwise | None:
         return None
     others = [name for name in source.side_files if name.endswith(".safetensors")]
     if not (source.root / INDEX_NAME).is_file():
-        if not others or not source.files[0].endswith(".safetensors"):
-            return None
-        return LoadedOtherwise(f"there is no {INDEX_NAME}, so vLLM loads {', '.join(others[:3])} as well")
+        return _strays(source, others) if source.files[0].endswith(".safetensors") else None
     if INDEX_NAME not in source.side_files:
         return None  # the index chose the files
     try:
@@ -44,3 +43,17 @@ def loaded_otherwise(source: Checkpoint) -> LoadedOtherwise | None:
     if gone:
         return LoadedOtherwise(f"{INDEX_NAME} beside {source.files[0]} names {gone[0]}, which is not there")
     return LoadedOtherwise(f"whether {source.files[0]} holds what the files of {INDEX_NAME} do", sure=False)
+
+
+def _strays(source: Checkpoint, others: list[str]) -> LoadedOtherwise | None:
+    """Look at what lies beside the one file. What it holds a second time counts unless the file itself comes later."""
+    for name in others:
+        try:
+            held = read_header(source.root / name).tensors
+        except SourceError as error:
+            return LoadedOtherwise(f"there is no {INDEX_NAME}, so vLLM loads {name} too: {error.message}")
+        strange = sorted(held.keys() - source.tensors.keys())
+        if strange or name > source.files[0]:
+            what = strange[0] if strange else f"{next(iter(held), 'nothing')} once more"
+            return LoadedOtherwise(f"there is no {INDEX_NAME}, so vLLM loads {name} as well, with {what}")
+    return None

@@ -33,9 +33,16 @@ def both(*edits: Edit) -> Edit:
     return lambda root: [edit(root) for edit in edits]
 
 
+def second_norm(name: str) -> Edit:
+    return lambda root: write_safetensors(root / name, {"norm.weight": ("BF16", (128,), bytes(256))})
+
+
 CASES: list[tuple[str, Edit, list[str], list[str]]] = [
     ("another file, no index", stray("aa.safetensors"), ["TEN005"], []),
     ("another file, an index of the one", both(stray("aa.safetensors"), OWN), [], []),
+    ("the same tensor in a later file", second_norm("zz.safetensors"), ["TEN005"], []),
+    ("the same tensor in an earlier file, which the other overwrites", second_norm("aa.safetensors"), [], []),
+    ("a file that cannot be read", lambda root: (root / "aa.safetensors").write_bytes(b"x"), ["TEN005"], []),
     ("an index of a file that is gone", index(norm__weight="gone.safetensors"), ["TEN005"], []),
     ("an index of the one", OWN, [], []),
     ("an index of another file", both(stray("aa.safetensors"), index(norm__weight="aa.safetensors")), [], ["TEN005"]),
