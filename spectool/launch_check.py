@@ -24,7 +24,8 @@ def coming_launch(words: Sequence[str], gpus: str | None, choice: Choice) -> Lau
 
     """
     triton = choice.installed.has_triton if choice.installed is not None else None
-    return read_launch(words, gpus=parse_gpus(gpus) if gpus is not None else None, triton=triton)
+    named = parse_gpus(gpus) if gpus is not None else None
+    return read_launch(words, gpus=named, triton=triton, version=choice.facts.version)
 
 
 def with_launch(settings: Mapping[str, Any], launch: Launch) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def plan_for(
     facts = release_for(engine)
     tokens = k or found.reading.drafter.speculative_tokens or 0
     subject = _subject(found, verifier, tokens, facts)
-    own = own_flags(extra, file_keys, speculative)
+    own = own_flags(extra, file_keys, speculative, facts.version)
     plan = plan_launch(subject, chosen, own, facts)
     names = (found.view.name, drafter.partition("@")[0])
     speed = speed_plan(

@@ -250,20 +250,16 @@ def read_config_file(extra: list[str]) -> dict[str, str]:
 
     Raises:
         SourceError: it cannot be read.
-        UsageError: it sets the model or speculative decoding.
+        UsageError: vLLM would not read it, or it sets the model or speculative decoding.
 
     """
-    from pathlib import Path
-
-    from spectool.checkpoint.folder import MAX_JSON_BYTES
-    from spectool.checkpoint.small_file import read_small_text
-    from spectool.planning import flags
     from spectool.planning.command import refuse_config_file
+    from spectool.planning.flag_file import file_name, keys_of, read_file
 
-    name = flags.value_of(extra, "--config")
+    name = file_name(extra)
     if name is None:
         return {}
-    keys = flags.top_level(read_small_text(Path(name), MAX_JSON_BYTES, what="no --config of vLLM's is"))
+    keys = keys_of(read_file(name))
     refuse_config_file(keys, name)
     return keys
 

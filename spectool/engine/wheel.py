@@ -2,9 +2,10 @@
 
     python -m spectool.engine.wheel vllm-0.33.0-*.whl          (make facts VLLM=0.33.0 downloads it first)
 
-Writes `spectool/data/vllm/X.json` and prints what changed against the release before it, with the fields of a reading
-and the rules that depend on it. Extracted are: which verifier architectures hand out aux hidden states, which keys
-`--speculative-config` takes, which Speculators types exist, and the features of `vllm-features.toml`.
+Writes `spectool/data/vllm/X.json` and `spectool/data/flags/X.json`, and prints what changed against the release before
+it, with the fields of a reading and the rules that depend on it. Extracted are: which verifier architectures hand out
+aux hidden states, which keys `--speculative-config` takes, which Speculators types exist, the features of
+`vllm-features.toml`, and the flags of `vllm serve` with what each takes.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spectool.engine.options import options, types_of
 from spectool.errors import SourceError, SpectoolError
 from spectool.resources import package_data
 
 INTERFACE = "SupportsEagle3"
+# Classes of flags whose value is JSON by hand (spectool.engine.options), and the enumeration of attention backends.
+_CLASSES = ("SpeculativeConfig", "WatermarkConfig", "DiffusionConfig")
+_BACKENDS = "AttentionBackendEnum"
+_CONNECTORS = "distributed/kv_transfer/kv_connector/factory.py"
 MODELS = "model_executor/models/"
 REGISTRIES = {
     "_TEXT_GENERATION_MODELS",
@@ -67,6 +73,32 @@ def extract(tree: Tree, version: str) -> dict[str, Any]:
         "draft_classes": _draft_classes(ast.parse(tree.read(f"{MODELS}registry.py"))),
         "speculative_config_keys": _config_keys(tree.read("config/speculative.py")),
     }
+
+
+def flags_document(tree: Tree, version: str) -> str:
+    """Return the flags of a release as their data file holds them, one flag a line.
+
+    `disable`: whether `--disable-x` is an opposite of `--enable-x` too, and the other way round.
+    """
+    source = f"vLLM {version} source tree, read by spectool.engine.options"
+    found, types = options(tree), types_of(tree)
+    classes = types.classes([*(shape["of"] for shape in found.values() if "of" in shape), *_CLASSES])
+    pairs = "class EnableDisableAction" in tree.read("utils/argparse_utils.py")
+    head: dict[str, Any] = {
+        "version": version,
+        "source": source,
+        "disable": pairs,
+        "attention_backends": types.names_of(_BACKENDS),
+    }
+    head["quantisation"] = types.literal_of("QuantizationMethods")
+    head["kv_connectors"] = sorted(set(re.findall(r'register_connector\(\s*"(\w+)"', tree.read(_CONNECTORS))))
+    parsers = tree.read("reasoning/__init__.py").partition("_REASONING_PARSERS_TO_REGISTER")[2]
+    head["reasoning_parsers"] = re.findall(r'^    "([\w-]+)": \(', parsers, re.MULTILINE)
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    for title, table in (("flags", found), ("classes", classes)):
+        rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(shape)}" for name, shape in table.items())
+        lines.append(f' "{title}": {{\n{rows}\n }}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def features() -> list[dict[str, Any]]:
@@ -155,13 +187,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Read the facts of a vLLM release into spectool/data/vllm.")
     parser.add_argument("source", type=Path, help="a vllm wheel, or the vllm folder of a source tree")
     parser.add_argument("--version", help="the release, where the name of the wheel does not say it")
-    options = parser.parse_args(arguments)
-    named = re.match(r"vllm(?:_cpu)?-(\d+\.\d+\.\d+)", options.source.name)
-    version = options.version or (named[1] if named else None)
+    chosen = parser.parse_args(arguments)
+    named = re.match(r"vllm(?:_cpu)?-(\d+\.\d+\.\d+)", chosen.source.name)
+    version = chosen.version or (named[1] if named else None)
     if version is None:
         parser.error("--version is needed for a source tree")
     folder = Path(str(package_data("vllm")))
-    facts = extract(Tree(options.source), version)
+    tree = Tree(chosen.source)
+    facts = extract(tree, version)
+    flags = Path(str(package_data("flags"))) / f"{version}.json"
+    flags.parent.mkdir(exist_ok=True)
+    flags.write_text(flags_document(tree, version), encoding="utf-8")
     (folder / f"{version}.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     earlier = [file for file in folder.glob("*.json") if _order(file.stem) < _order(version)]
     if earlier:

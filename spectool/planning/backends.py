@@ -95,6 +95,13 @@ def obstacle(name: str, layers: Layers) -> str | None:
     return None
 
 
+def takes_nowhere(name: str, release: tuple[int, int], dtype: str) -> bool:
+    """Say whether a known backend takes an fp8 KV cache on no GPU at all, in a release."""
+    backend = _document()["backends"][name]
+    gpus: list[int] = next((item["capability"] for item in backend["fp8"] if release >= _release(item["from"])), [])
+    return dtype not in backend["fp8_dtypes"] or not gpus
+
+
 def fault(name: str, layers: Layers) -> tuple[str, str] | None:
     """Return what is known against a backend that would run such layers, and what to name in its place."""
     for item in _document()["faults"]:

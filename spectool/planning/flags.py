@@ -61,19 +61,6 @@ def has(arguments: Sequence[str], *names: str) -> bool:
     return any(flag.name in names for flag in given(arguments))
 
 
-def top_level(yaml_text: str) -> dict[str, str]:
-    """Return the top-level `key: value` lines of a flag file, keys in dashes.
-
-    No YAML parser: only plain scalars matter here (port, host), and the names of the other keys.
-    """
-    found = {}
-    for line in yaml_text.splitlines():
-        match = re.match(r"""["']?(?P<key>[A-Za-z][\w-]*)["']?\s*:(?:\s+(?P<value>.*?))?\s*(?:\s#.*)?$""", line)
-        if match:
-            found[match["key"].replace("_", "-")] = (match["value"] or "").strip("\"'")
-    return found
-
-
 def _is_value(word: str) -> bool:
     return not word.startswith("-") or len(word) == 1 or _is_number(word)
 

@@ -19,7 +19,7 @@ _FLAGS = frozenset({
     "disable_padded_drafter_batch",
 })  # fmt: skip
 _NUMBERS = frozenset({"synthetic_acceptance_length"})
-_INTEGER = re.compile(r"[+-]?\d{1,18}(\.0+)?")
+_INTEGER = re.compile(r"[+-]?\d(_?\d){0,17}(\.0+)?")
 _TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
 _FALSE = frozenset({"0", "f", "false", "n", "no", "off"})
 
@@ -31,29 +31,31 @@ def read_lax(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(name: str, value: Any) -> Any:
     if name in _WHOLE:
-        return _whole(value)
+        return as_whole(value)
     if name in _FLAGS:
-        return _flag(value)
+        return as_flag(value)
     if name in _NUMBERS:
-        return _number(value)
+        return as_number(value)
     if name == "synthetic_acceptance_rates" and isinstance(value, list):
-        return [_number(item) for item in value]
+        return [as_number(item) for item in value]
     if name == "num_speculative_tokens_per_batch_size" and isinstance(value, list):
-        return [[_whole(item) for item in row] if isinstance(row, list) else row for row in value]
+        return [[as_whole(item) for item in row] if isinstance(row, list) else row for row in value]
     return value
 
 
-def _whole(value: Any) -> Any:
+def as_whole(value: Any) -> Any:
+    """Return a whole number as vLLM takes it; what it refuses stays as it is."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
-        return int(value.strip().partition(".")[0])
+        return int(value.strip().partition(".")[0].replace("_", ""))
     return value
 
 
-def _flag(value: Any) -> Any:
+def as_flag(value: Any) -> Any:
+    """Return true or false as vLLM takes them; what it refuses stays as it is."""
     if isinstance(value, int | float) and value in (0, 1):
         return bool(value)
     if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
@@ -61,7 +63,8 @@ def _flag(value: Any) -> Any:
     return value
 
 
-def _number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
+    """Return a number as vLLM takes it; what it refuses stays as it is."""
     if isinstance(value, str):
         try:
             return float(value)

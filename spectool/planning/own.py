@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from spectool.errors import UsageError
 from spectool.planning import flags
+from spectool.planning.parser import parse, table
+from spectool.planning.parsing_values import length
 
 _INTEGERS = {
     "tensor_parallel": ("--tensor-parallel-size", "-tp"),
@@ -20,22 +20,6 @@ _INTEGERS = {
     "block": ("--block-size",),
     "kv_bytes": ("--kv-cache-memory-bytes",),
 }
-_OTHERS = (
-    "--gpu-memory-utilization",
-    "--kv-cache-dtype",
-    "--enable-prefix-caching",
-    "--no-enable-prefix-caching",
-    "--async-scheduling",
-    "--no-async-scheduling",
-    "--language-model-only",
-    "--enable-dbo",
-    "--enable-expert-parallel",
-    "--no-enable-expert-parallel",
-    "--reasoning-parser",
-    "--tool-call-parser",
-    "--enable-auto-tool-choice",
-    "--hf-overrides",
-)
 # Flags that change weights or caches in ways the planner does not count.
 _UNCOUNTED = (
     "--cpu-offload-gb",
@@ -48,9 +32,6 @@ _UNCOUNTED = (
     "--prefill-context-parallel-size",
     "--quantization",
 )
-_SHORT = {"-ep": "--enable-expert-parallel", "-dcp": "--decode-context-parallel-size", "-q": "--quantization"}
-_SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_NUMBER = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<suffix>[kKmMgGtT]?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +56,7 @@ class Own:
     micro_batches: bool = False
     expert_parallel: bool = False
     names: frozenset[str] = frozenset()
-    """Every flag given, on the command line or in the `--config` file, by its full name where the planner knows it."""
+    """Every flag given, on the command line or in the `--config` file, by its full name; of opposites the last."""
 
     @property
     def uncounted(self) -> list[str]:
@@ -84,20 +65,24 @@ class Own:
 
 
 def own_flags(
-    extra: Sequence[str], file_keys: Mapping[str, str] | None = None, speculative: Mapping[str, object] | None = None
+    extra: Sequence[str],
+    file_keys: Mapping[str, str] | None = None,
+    speculative: Mapping[str, object] | None = None,
+    version: str | None = None,
 ) -> Own:
     """Read the user's flags; the command line wins over the `--config` file, as in vLLM.
 
     Args:
         extra: the words after `--`.
-        file_keys: top-level keys of the `--config` file, in dashes (`flags.top_level`).
+        file_keys: top-level keys of the `--config` file (`flag_file.keys_of`).
         speculative: the user's keys of the speculative configuration.
+        version: the vLLM release whose flags they are; the newest known one where none is named.
 
     Raises:
         UsageError: a value that the plan needs is no number, or out of range.
 
     """
-    words = _full([*_as_words(file_keys or {}), *extra])
+    words = parse([*_as_words(file_keys or {}), *extra], table(version)).words
     found: dict[str, int | None] = {}
     for field, names in _INTEGERS.items():
         text = flags.value_of(words, *names)
@@ -109,12 +94,11 @@ def own_flags(
         kv_dtype=flags.value_of(words, "--kv-cache-dtype"),
         draft_kv_dtype=_word(speculative, "kv_cache_dtype"),
         draft_backend=_word(speculative, "attention_backend"),
-        prefix_caching=_last(words, "--enable-prefix-caching", "--no-enable-prefix-caching"),
-        async_scheduling=_last(words, "--async-scheduling", "--no-async-scheduling"),
+        prefix_caching=not flags.has(words, "--no-enable-prefix-caching"),
+        async_scheduling=not flags.has(words, "--no-async-scheduling"),
         language_only=flags.has(words, "--language-model-only"),
         micro_batches=flags.has(words, "--enable-dbo"),
-        expert_parallel=flags.has(words, "--enable-expert-parallel")
-        and _last(words, "--enable-expert-parallel", "--no-enable-expert-parallel"),
+        expert_parallel=flags.has(words, "--enable-expert-parallel"),
         names=frozenset(flag.name for flag in flags.given(words)),
     )
 
@@ -122,19 +106,6 @@ def own_flags(
 def _word(keys: Mapping[str, object] | None, name: str) -> str | None:
     value = (keys or {}).get(name)
     return value if isinstance(value, str) else None
-
-
-def _full(words: Sequence[str]) -> list[str]:
-    """Spell out abbreviated flags that the planner looks at: vLLM's parser takes any unambiguous beginning."""
-    known = [name for names in _INTEGERS.values() for name in names if name.startswith("--")]
-    known += [*_OTHERS, *_UNCOUNTED]
-    spelled = list(words)
-    for flag in flags.given(words):
-        matches = [_SHORT[flag.name]] if flag.name in _SHORT else [name for name in known if name.startswith(flag.name)]
-        if flag.name not in known and len(matches) == 1:
-            _, equals, value = words[flag.start].partition("=")
-            spelled[flag.start] = f"{matches[0]}{equals}{value}"
-    return spelled
 
 
 def _as_words(keys: Mapping[str, str]) -> list[str]:
@@ -148,21 +119,16 @@ def _as_words(keys: Mapping[str, str]) -> list[str]:
     return words
 
 
-def _last(words: Sequence[str], yes: str, no: str) -> bool:
-    """Return which of two opposite flags came last; yes where neither came."""
-    given = [flag.name for flag in flags.given(words) if flag.name in (yes, no)]
-    return not given or given[-1] == yes
-
-
 def _integer(name: str, text: str) -> int | None:
     """Read a number as vLLM does: 32k is 32,000, 32K is 32,768. `auto` and -1 leave the length to vLLM: None."""
-    if name == "--max-model-len" and text in ("auto", "-1"):
+    number = length(text)
+    if name == "--max-model-len" and number == -1:
         return None
-    match = _NUMBER.fullmatch(text)
-    number = Decimal(match["number"]) * _SUFFIXES.get(match["suffix"], 1) if match else Decimal(0)
-    if number < 1 or number != int(number):
+    if name == "--kv-cache-memory-bytes" and number == 0:
+        return None  # as if it were not given (vllm/v1/worker/gpu_worker.py)
+    if number is None or number < 1:
         raise UsageError(f"{name} {text}: a whole number from 1 up is needed")
-    return int(number)
+    return number
 
 
 def _share(text: str) -> float:

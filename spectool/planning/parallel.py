@@ -60,7 +60,8 @@ def obstacles(ranks: int, model: Model, drafter: Drafter, experts: Experts = SPL
 
 def candidates(gpus: int, model: Model, drafter: Drafter, experts: Experts = SPLIT) -> list[int]:
     """Return the tensor-parallel sizes up to `gpus` that divide both models, ascending."""
-    return [ranks for ranks in range(1, gpus + 1) if not obstacles(ranks, model, drafter, experts)]
+    most = min(gpus, drafter.dimensions.num_heads)  # more than its heads divide nothing, however many GPUs are named
+    return [ranks for ranks in range(1, most + 1) if not obstacles(ranks, model, drafter, experts)]
 
 
 def _divides(what: str, count: int, ranks: int) -> list[str]:

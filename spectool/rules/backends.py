@@ -88,6 +88,7 @@ def drafter_alone(context: Context) -> Iterator[Hit]:
 )
 def no_backend(context: Context) -> Iterator[Hit | Abstain]:
     """Asks the planner's table for what vLLM would take, where the GPUs are named."""
+    yield from _without_gpus(context)
     layers = _layers(context)
     if layers is None:
         return
@@ -125,6 +126,23 @@ def backend_with_problems(context: Context) -> Iterator[Hit]:
     if found is not None:
         gpu = context.launched.gpus.gpu.name if context.launched.gpus else ""
         yield Hit(f"{name} on {gpu}, in {context.facts.title}: {found[0]}")
+
+
+def _without_gpus(context: Context) -> Iterator[Hit | Abstain]:
+    """What can be said of a KV cache dtype where no GPUs are named, or where it is a packed one."""
+    launch, name = context.launched, _named(context)
+    dtype = launch.speculative.get("kv_cache_dtype", launch.own.kv_dtype) or "auto"
+    if not isinstance(dtype, str) or dtype in backends.dtypes("latent") or not _looks_both_ways(context):
+        return
+    if dtype not in backends.dtypes("read"):
+        if launch.speculative.get("kv_cache_dtype") is not None or launch.own.kv_dtype is not None:
+            yield Abstain(f"which attention backend runs the drafter's layers with a KV cache of {dtype}")
+    elif launch.gpus is None and dtype.startswith("fp8") and name is not None and backends.known(name):
+        nowhere = backends.takes_nowhere(name, release_of(context.facts.version), dtype)
+        if nowhere:
+            yield Hit(f"{name} takes no KV cache of {dtype}, in {context.facts.title}")
+        else:
+            yield Abstain(f"whether {name} takes a KV cache of {dtype}, which depends on the GPU (--gpus NAME:COUNT)")
 
 
 def _looks_both_ways(context: Context) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from spectool.formats.lookup import is_int
+from spectool.planning.lax import as_whole
+from spectool.planning.parsing_values import whole
 from spectool.rules.context import Context
 from spectool.rules.registry import Abstain, Hit, rule
 from spectool.rules.runner import first_runner
 from spectool.rules.speculation import served_tokens
+from spectool.speed.adaptive import graphs
 
 if TYPE_CHECKING:
     from spectool.planning.budget import Budget, Release
@@ -18,8 +22,20 @@ _SCHEDULER = "vLLM 0.33 config/scheduler.py verify_max_model_len"
 _STEPS = "vLLM 0.32 v1/core/sched/scheduler.py schedule"
 
 
-def _budget(context: Context) -> tuple[Budget, Release] | str:
-    """Return the launch's budgets and the planner's facts, or what is missing as text."""
+def _served_length(context: Context) -> int | None:
+    """Return the longest request served: as the launch says, else as the verifier was made for."""
+    theirs = context.verifier.max_position_embeddings if context.verifier else None
+    return context.launched.own.length or theirs
+
+
+def _budget(context: Context, sequences: int | None = None) -> tuple[Budget, Release] | str:
+    """Return the launch's budgets and the planner's facts, or what is missing as text.
+
+    Args:
+        context: of the launch.
+        sequences: how many requests to reckon with where the launch does not say it.
+
+    """
     from spectool.planning.budget import plan_budget, planned_releases, release  # noqa: PLC0415 - only with a launch
     from spectool.planning.gpus import catalogue  # noqa: PLC0415 - only with a launch
 
@@ -28,18 +44,19 @@ def _budget(context: Context) -> tuple[Budget, Release] | str:
         return f"the budget rules of {context.facts.title}: spectool has those of {', '.join(planned_releases())}"
     if k is None:
         return "K (num_speculative_tokens)"
-    if launch.gpus is None and (launch.own.sequences is None or launch.own.batched_tokens is None):
+    wanted = launch.own.sequences or sequences
+    if launch.gpus is None and (wanted is None or launch.own.batched_tokens is None):
         return "vLLM's default budgets, which depend on the GPU (--gpus NAME:COUNT)"
     facts = release(context.facts.version)
     gpu = launch.gpus.gpu if launch.gpus is not None else catalogue()[0]  # both figures are the user's: it decides none
-    tokens, sequences = facts.batch_defaults(gpu)
+    tokens, usual = facts.batch_defaults(gpu)
     budget = plan_budget(
         facts,
         gpu,
         context.method,
         k,
         context.drafter.slots,
-        sequences=launch.own.sequences or sequences,
+        sequences=wanted or usual,
         batched_tokens=launch.own.batched_tokens or tokens,
     )
     return budget, facts
@@ -66,7 +83,12 @@ def too_small(context: Context) -> Iterator[Hit | Abstain]:
     launch = context.launched
     found = _budget(context)
     if isinstance(found, str):
-        yield Abstain(found)
+        alone = _budget(context, sequences=1)
+        if isinstance(alone, str) or not (one := budget_faults(*alone, context.method)):
+            yield Abstain(found)
+        else:  # too small for one request is too small for any number
+            for fault in one:
+                yield Hit(fault)
     else:
         budget, facts = found
         for fault in budget_faults(budget, facts, context.method):
@@ -74,7 +96,7 @@ def too_small(context: Context) -> Iterator[Hit | Abstain]:
         least = budget.sequences * ((served_tokens(context) or 0) + 1)
         if launch.has("--enable-lora") and budget.batched_tokens < least:
             yield Hit(f"max_num_batched_tokens {budget.batched_tokens} with --enable-lora: vLLM wants {least}")
-    tokens, length = launch.own.batched_tokens, launch.own.length
+    tokens, length = launch.own.batched_tokens, _served_length(context)
     if tokens is not None and length is not None and tokens < length and launch.has("--no-enable-chunked-prefill"):
         yield Hit(f"max_num_batched_tokens {tokens} is below max_model_len {length} without chunked prefill")
     floor = launch.model.batch_floor if launch.model is not None and not launch.own.language_only else 0
@@ -157,22 +179,36 @@ def fits(context: Context) -> Iterator[Hit | Abstain]:
     ),
 )
 def graph_sizes(context: Context) -> Iterator[Hit]:
-    """Reads the sizes from --compilation-config."""
+    """Reads the sizes from --compilation-config, and from the flags that set them too."""
     launch = context.launched
-    compilation = launch.document("--compilation-config", "-cc", "-O")
-    sizes = compilation.get("cudagraph_capture_sizes")
-    if not isinstance(sizes, list) or not sizes or not all(isinstance(size, int) for size in sizes):
-        return
-    mode = str(compilation.get("cudagraph_mode", "FULL_AND_PIECEWISE")).upper()
-    if launch.has("--enforce-eager") or mode == "NONE":
+    compilation = launch.document("--compilation-config")
+    sizes, most = compilation.get("cudagraph_capture_sizes"), as_whole(compilation.get("max_cudagraph_capture_size"))
+    flagged = [number for text in launch.values("--cudagraph-capture-sizes") if (number := whole(text)) is not None]
+    limit = whole(launch.value("--max-cudagraph-capture-size") or "")
+    for name, key, flag in (("cudagraph_capture_sizes", sizes, flagged), ("max_cudagraph_capture_size", most, limit)):
+        if key is not None and flag:
+            yield Hit(f"{name} is set by --compilation-config and by a flag of its own", "Keep one of the two.")
+    sizes, most = flagged or sizes, most if limit is None else limit
+    mode = graphs(launch)
+    if mode == "NONE":
         return  # no graphs: vLLM looks at no size
-    k, most = served_tokens(context), compilation.get("max_cudagraph_capture_size")
-    if isinstance(most, int) and most != max(sizes):
-        yield Hit(f"max_cudagraph_capture_size is {most}, the largest of cudagraph_capture_sizes {max(sizes)}")
-    reason = first_runner(context)
+    if most is not None and is_int(most) and most < 1:
+        yield Hit(f"max_cudagraph_capture_size is {most}")
+        return
+    if sizes == []:
+        yield Hit("cudagraph_capture_sizes is empty")
+        return
+    if isinstance(sizes, list) and not all(is_int(as_whole(size)) for size in sizes):
+        return  # rule FLG002
+    largest = max(map(as_whole, sizes)) if isinstance(sizes, list) else most
+    if not is_int(largest):
+        return
+    if isinstance(sizes, list) and is_int(most) and most != largest:
+        yield Hit(f"max_cudagraph_capture_size is {most}, the largest of cudagraph_capture_sizes {largest}")
+    k, reason = served_tokens(context), first_runner(context)
     # Only graphs of whole decode steps are cut to multiples.
-    if reason is not None and "FULL" in mode and k is not None and max(sizes) < k + 1:
-        yield Hit(f"cudagraph_capture_sizes end at {max(sizes)}, below K+1 = {k + 1} (model runner V1: {reason})")
+    if reason is not None and "FULL" in mode and k is not None and largest < k + 1:
+        yield Hit(f"the largest CUDA graph is of {largest} tokens, below K+1 = {k + 1} (model runner V1: {reason})")
 
 
 @rule(
@@ -220,3 +256,20 @@ def several_caches(context: Context) -> Iterator[Hit | Abstain]:
     homes = [group for group in groups if any(member >= first for member in group.members)]
     if len(homes) > 1:
         yield Hit(f"the drafter's {len(context.drafter.attention)} layers lie in {len(homes)} KV cache groups")
+
+
+@rule(
+    "BUD006",
+    "long-prefill-threshold",
+    scope="launch",
+    summary="--long-prefill-token-threshold is beyond the served length.",
+    why="vLLM refuses it at start.",
+    fix="Lower it, or leave it out.",
+    references=(_SCHEDULER,),
+)
+def long_prefill(context: Context) -> Iterator[Hit]:
+    """Compares it with the served length."""
+    given = whole(context.launched.value("--long-prefill-token-threshold") or "0") or 0
+    length = _served_length(context)
+    if length is not None and given > length:
+        yield Hit(f"--long-prefill-token-threshold {given}, and the served length is {length}")

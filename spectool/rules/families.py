@@ -25,7 +25,7 @@ FAMILIES = (
 # Families all of whose rules have one scope: imported only where that scope runs, since `validate` has to be quick.
 OF_SCOPE = {
     "weights": ("weights",),
-    "launch": ("parallel", "runner", "speculation", "sampling", "budgets", "features", "backends"),
+    "launch": ("flags", "parallel", "copies", "runner", "speculation", "sampling", "budgets", "features", "backends"),
     "file": ("schema_only",),
 }
 

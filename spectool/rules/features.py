@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from spectool.drafter.model import TITLES
 from spectool.formats.lookup import is_int
@@ -118,6 +119,37 @@ def text_only(context: Context) -> Iterator[Hit]:
     found = [key for key in ("vision_config", "audio_config") if model.config.get(key)]
     if found:
         yield Hit(f"{model.name} has a {found[0]}")
+
+
+@rule(
+    "FEA007",
+    "cache-connector-settings",
+    scope="launch",
+    summary="--kv-transfer-config names no connector of this release, or no role.",
+    why="vLLM refuses it at start.",
+    fix="Name a connector and its kv_role: kv_producer, kv_consumer or kv_both.",
+    references=(
+        "vLLM 0.32 config/kv_transfer.py: Please specify kv_role when kv_connector is set",
+        "vLLM 0.32 distributed/kv_transfer/kv_connector/factory.py, register_connector",
+    ),
+)
+def connector_settings(context: Context) -> Iterator[Hit]:
+    """Looks the name up; one with a module of its own may be anybody's."""
+    from spectool.planning.parser import table  # noqa: PLC0415 - only with a launch
+
+    given = context.launched.document("--kv-transfer-config")
+    name, known = given.get("kv_connector"), table(context.facts.version).kv_connectors
+    if not given:
+        return
+    if name is None:
+        yield Hit("--kv-transfer-config names no kv_connector")
+        return
+    if given.get("kv_role") is None:
+        yield Hit(f"--kv-transfer-config names {name} and no kv_role")
+    if known and name not in known and given.get("kv_connector_module_path") is None:
+        near = next(iter(get_close_matches(str(name), known, 1)), None)
+        what = f"--kv-transfer-config: {context.facts.title} has no connector {name!r}"
+        yield Hit(what, f"Did you mean {near}?" if near else None)
 
 
 @rule(

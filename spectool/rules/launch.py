@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spectool.checkpoint.small_file import read_small_text
 from spectool.errors import UsageError
 from spectool.formats.lookup import is_int
 from spectool.planning import flags
+from spectool.planning.flag_file import with_file
 from spectool.planning.lax import read_lax
 from spectool.planning.own import Own, own_flags
+from spectool.planning.parser import Fault, parse, scalar, table
 
 if TYPE_CHECKING:
     from spectool.planning.gpus import Gpus
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 # vLLM 0.33 utils/argparse_utils.py and engine/arg_utils.py: three flags that stand for keys of the configuration.
 _KEYS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
-_SPECULATIVE = ("--speculative-config", "-sc")
-_MOST_CONFIG_BYTES = 1 << 20
+_SPECULATIVE = "--speculative-config"
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -36,7 +36,8 @@ class Launch:
     """A launch. `speculative` are the keys the user's words set, as vLLM reads them; empty where they set none.
 
     Attributes:
-        words: the flags, without command, model and variables.
+        words: the flags by their long names, as vLLM reads them (`spectool.planning.parser`), without command, model
+            and variables.
         own: the figures among them that planning knows.
         speculative: keys of the speculative configuration.
         doubled: keys of it that two flags set, which vLLM refuses.
@@ -44,6 +45,9 @@ class Launch:
         gpus: what it will run on; None where that was not said.
         triton: whether the engine has Triton; None where no engine was asked.
         model: the verifier, for sizes; None where only its name is known.
+        faults: what vLLM's parser refuses of the words.
+        replaced: JSON flags whose value a dotted key of the same flag put aside.
+        flags_of: the release whose flags the words were read by.
 
     """
 
@@ -55,6 +59,9 @@ class Launch:
     gpus: Gpus | None = None
     triton: bool | None = None
     model: Model | None = None
+    faults: tuple[Fault, ...] = ()
+    replaced: tuple[str, ...] = ()
+    flags_of: str | None = None
 
     def has(self, *names: str) -> bool:
         """Say whether a flag was given under any of its names; `--no-X` is another flag than `--X`."""
@@ -63,6 +70,17 @@ class Launch:
     def value(self, *names: str) -> str | None:
         """Return the last value given for a flag, None where it was not given or has none."""
         return flags.value_of(self.words, *names)
+
+    def values(self, name: str) -> list[str]:
+        """Return all values of a flag that takes several; empty where it was not given."""
+        found: list[str] = []
+        for index, word in enumerate(self.words):
+            flag, equals, value = word.partition("=")
+            if flag == name:
+                rest = self.words[index + 1 :]
+                stop = next((at for at, text in enumerate(rest) if text.startswith("--")), len(rest))
+                found = [value] if equals else list(rest[:stop])
+        return found
 
     def document(self, *names: str) -> Mapping[str, Any]:
         """Return the JSON object given for a flag; empty where there is none that can be read."""
@@ -100,8 +118,9 @@ def read_launch(
     gpus: Gpus | None = None,
     triton: bool | None = None,
     model: Model | None = None,
+    version: str | None = None,
 ) -> Launch:
-    """Read what a user wrote after `--`.
+    """Read what a user wrote after `--`, by the flags of a vLLM release: the newest known one where none is named.
 
     Raises:
         UsageError: a figure is none, or a JSON flag holds no JSON object.
@@ -109,18 +128,21 @@ def read_launch(
 
     """
     environment, rest = _command(words)
-    # Flags of a file come first: the command line wins over them.
-    file_keys = _config_file(rest)
-    speculative, doubled, plain = _speculative([*_words(file_keys), *rest])
+    known = table(version)
+    parsed = parse(with_file(rest, known.names), known)
+    speculative, doubled, plain = _speculative(parsed.words)
     return Launch(
         words=tuple(plain),
-        own=own_flags(plain),
+        own=own_flags(plain, version=known.version),
         speculative=speculative,
         doubled=doubled,
         environment=environment,
         gpus=gpus,
         triton=triton,
         model=model,
+        faults=tuple(parsed.faults),
+        replaced=tuple(parsed.replaced),
+        flags_of=known.version,
     )
 
 
@@ -137,50 +159,24 @@ def _command(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return environment, rest
 
 
-def _config_file(words: Sequence[str]) -> dict[str, str]:
-    name = flags.value_of(words, "--config")
-    if name is None:
-        return {}
-    return flags.top_level(read_small_text(Path(name), _MOST_CONFIG_BYTES, pipes=True, what="no --config file is"))
-
-
-def _words(keys: Mapping[str, str]) -> list[str]:
-    """Write a file's keys as words; a nested block (no value on its line) is passed over."""
-    words = []
-    for key, value in keys.items():
-        if key.startswith(("speculative", "spec-")) and not value:
-            continue
-        if value.lower() == "false":
-            words.append(f"--no-{key}")
-        else:
-            words += [f"--{key}"] if value.lower() == "true" else [f"--{key}={value}"]
-    return words
-
-
 def _speculative(words: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...], list[str]]:
     """Return the keys of the speculative configuration, those set twice, and the other words.
 
-    As vLLM does: dotted flags are gathered into one object, which replaces the JSON of `--speculative-config`; flags
-    `--spec-*` are added, and must not set a key again (engine/arg_utils.py, create_speculative_config).
+    As vLLM does: flags `--spec-*` are added, and must not set a key again (engine/arg_utils.py,
+    create_speculative_config).
     """
     whole: dict[str, Any] = {}
-    dotted: dict[str, Any] = {}
     short: dict[str, Any] = {}
-    plain, done = list(words), 0
-    for flag in flags.given(words):
-        head, dot, key = flag.name.partition(".")
-        if head in _SPECULATIVE and dot:
-            _nest(dotted, key, _scalar(flag.value))
-        elif head in _SPECULATIVE:
-            whole = _object(flag.value)
-        elif flag.name in _KEYS:
-            short[_KEYS[flag.name]] = _scalar(flag.value)
-        else:
-            continue
-        length = flag.stop - flag.start
-        del plain[flag.start - done : flag.stop - done]
-        done += length
-    keys = {name.replace("-", "_"): value for name, value in (dotted or whole).items()}
+    plain: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name == _SPECULATIVE and equals:
+            whole = _object(value)
+        elif name in _KEYS and equals:
+            short[_KEYS[name]] = scalar(value)
+        elif name != _SPECULATIVE and name not in _KEYS:
+            plain.append(word)
+    keys = {name.replace("-", "_"): value for name, value in whole.items()}
     return read_lax({**keys, **short}), tuple(sorted(keys.keys() & short.keys())), plain
 
 
@@ -192,21 +188,3 @@ def _object(text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UsageError("--speculative-config needs a JSON object, such as '{\"num_speculative_tokens\": 3}'")
     return found
-
-
-def _nest(target: dict[str, Any], key: str, value: Any) -> None:
-    *parents, last = key.replace("-", "_").split(".")
-    for parent in parents:
-        child = target.setdefault(parent, {})
-        if not isinstance(child, dict):
-            return
-        target = child
-    target[last] = value
-
-
-def _scalar(text: str | None) -> Any:
-    """Read a value as vLLM does: JSON where it is JSON, else the text."""
-    try:
-        return json.loads(text or "")
-    except (ValueError, RecursionError):
-        return text

@@ -73,7 +73,8 @@ def longer(context: Context) -> Iterator[Hit | Abstain]:
     theirs = context.verifier.max_position_embeddings if context.verifier else None
     if theirs is None:
         yield Abstain("the verifier's max_position_embeddings (--verifier FOLDER)")
-    elif launch.own.length > theirs and launch.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") != "1":
+    allowed = launch.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0").strip().lower() in ("1", "true")  # envs.py
+    if theirs is not None and launch.own.length > theirs and not allowed:
         yield Hit(f"--max-model-len {launch.own.length}, and the verifier has {theirs} positions")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spectool.formats.lookup import is_int, lookup
+from spectool.planning.lax import as_whole
 from spectool.rules.context import Context
 from spectool.rules.helpers import release_of
 from spectool.rules.registry import Abstain, Hit, rule
@@ -224,6 +225,13 @@ def expert_parallel(context: Context) -> Iterator[Hit | Abstain]:
     if launch.has("--enable-eplb") and (not whole or ranks == 1):
         what = f"on {ranks} rank{'' if ranks == 1 else 's'}" if whole else "without --enable-expert-parallel"
         yield Hit(f"--enable-eplb {what}", "Leave --enable-eplb out.")
+    spare = as_whole(launch.document("--eplb-config").get("num_redundant_experts"))
+    if is_int(spare) and spare > 0 and not launch.has("--enable-eplb"):
+        yield Hit(f"--eplb-config has num_redundant_experts {spare} without --enable-eplb")
+    if launch.has("--enable-elastic-ep") and not launch.has("--enable-eplb"):
+        yield Hit("--enable-elastic-ep without --enable-eplb")
+    if launch.has("--enable-return-routed-experts") and model is not None and not model.experts:
+        yield Hit(f"--enable-return-routed-experts: {model.name} has no experts")
     if whole and model is None:
         yield Abstain("whether the verifier has experts (--verifier FOLDER)")
     elif whole and model is not None and not model.experts:

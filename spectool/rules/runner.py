@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spectool.planning.parsing_values import whole
 from spectool.rules.context import Context
 from spectool.rules.registry import Hit, rule
 
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 _CONFIG = "vLLM 0.33 config/vllm.py use_v2_model_runner"
+_OVERLAPPING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
 
 
 def first_runner(context: Context) -> str | None:
     """Say why the launch runs on model runner V1; None where it does not, as far as its words tell."""
     launch = context.launched
-    if launch.environment.get(RUNNER) == "0":
-        return f"{RUNNER}=0"
+    forced = forced_runner(context)
+    if forced is False:
+        return f"{RUNNER}={launch.environment[RUNNER]}"
     if context.method == "peagle":
         return "P-EAGLE"
-    if launch.environment.get(RUNNER) == "1":
+    if forced is True:
         return None
     if launch.triton is False:
         return "the engine has no Triton"
@@ -27,6 +30,12 @@ def first_runner(context: Context) -> str | None:
     if launch.value("--distributed-executor-backend") == "external_launcher" and launch.stages > 1:
         return "external_launcher with pipeline stages"
     return None
+
+
+def forced_runner(context: Context) -> bool | None:
+    """Say whether the environment asks for runner V2: a number other than 0 does; None where it says nothing."""
+    number = whole(context.launched.environment.get(RUNNER, ""))
+    return None if number is None else number != 0
 
 
 def _mixed(context: Context) -> bool:
@@ -75,9 +84,9 @@ def needs_second(context: Context) -> Iterator[Hit]:
     references=("vLLM 0.33 config/vllm.py _get_v2_model_runner_unsupported_features",),
 )
 def needs_first(context: Context) -> Iterator[Hit]:
-    """Fires when the environment says 1."""
-    if context.launched.environment.get(RUNNER) == "1":
-        yield Hit(f"{RUNNER}=1, and P-EAGLE runs on model runner V1 only")
+    """Fires when the environment asks for V2."""
+    if forced_runner(context) is True:
+        yield Hit(f"{RUNNER}={context.launched.environment[RUNNER]}, and P-EAGLE runs on model runner V1 only")
 
 
 @rule(
@@ -130,7 +139,50 @@ def first_refuses(context: Context) -> Iterator[Hit]:
         yield Hit(f"--prefill-context-parallel-size {prefill} on model runner V1 ({reason})")
     if launch.has("--async-scheduling") and launch.own.async_scheduling and launch.stages > 1:
         yield Hit(f"--async-scheduling with {launch.stages} pipeline stages on model runner V1 ({reason})")
-    if launch.has("--async-scheduling") and launch.speculative.get("disable_padded_drafter_batch") is True:
-        yield Hit(f"--async-scheduling with disable_padded_drafter_batch on model runner V1 ({reason})")
+    if launch.has("--enable-return-routed-experts"):
+        yield Hit(f"--enable-return-routed-experts on model runner V1 ({reason})")
     if launch.has("--logits-processors"):
         yield Hit(f"--logits-processors beside a drafter on model runner V1 ({reason})")
+
+
+@rule(
+    "RUN005",
+    "runner-variable",
+    scope="launch",
+    summary="The variable that chooses the model runner is no number.",
+    why="vLLM reads it with Python's int: 0 is model runner V1, any other number V2; `true`, or nothing behind the "
+    "equals sign, is an error at start.",
+    fix=f"Leave {RUNNER} unset, or write 0 or 1.",
+    references=("vLLM 0.32 envs.py maybe_convert_bool",),
+)
+def runner_variable(context: Context) -> Iterator[Hit]:
+    """Looks at its value."""
+    text = context.launched.environment.get(RUNNER)
+    if text is not None and whole(text) is None:
+        yield Hit(f"{RUNNER} is {text!r}")
+
+
+@rule(
+    "RUN006",
+    "micro-batches",
+    scope="launch",
+    summary="The launch wants micro-batches (dual batch overlap) beside something they do not go with.",
+    why="They need an all-to-all backend of DeepEP or NIXL, and model runner V2 has them not beside a drafter.",
+    fix="Leave --enable-dbo and --ubatch-size out.",
+    references=(
+        "vLLM 0.32 config/vllm.py: Microbatching currently only supports",
+        "vLLM 0.32 config/vllm.py: dual batch overlap with speculative decoding",
+    ),
+)
+def micro_batches(context: Context) -> Iterator[Hit]:
+    """Looks at the backend, and at who asks for V2."""
+    launch = context.launched
+    size = whole(launch.value("--ubatch-size") or "0") or 0
+    if not launch.has("--enable-dbo") and size <= 1:
+        return
+    flag = "--enable-dbo" if launch.has("--enable-dbo") else f"--ubatch-size {size}"
+    backend = launch.value("--all2all-backend") or "allgather_reducescatter"
+    if backend not in _OVERLAPPING:
+        yield Hit(f"{flag} with --all2all-backend {backend}", f"It goes with {', '.join(_OVERLAPPING)}.")
+    elif launch.has("--enable-dbo") and forced_runner(context) is True and context.method != "peagle":
+        yield Hit(f"{flag} beside a drafter on model runner V2, which {RUNNER} asks for")

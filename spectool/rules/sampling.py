@@ -64,14 +64,20 @@ def argmax(context: Context) -> Iterator[Hit]:
     "unpadded-drafter-batch",
     scope="launch",
     summary="disable_padded_drafter_batch with a parallel drafter.",
-    why="Model runner V1 raises NotImplementedError: parallel drafting needs the padded batch.",
+    why="Model runner V1 raises NotImplementedError: parallel drafting needs the padded batch. Beside "
+    "--async-scheduling by name no runner takes it.",
     fix="Leave disable_padded_drafter_batch out.",
     references=("vLLM 0.33 v1/spec_decode/llm_base_proposer.py _raise_if_padded_drafter_batch_disabled",),
 )
 def unpadded(context: Context) -> Iterator[Hit]:
-    """Fires where V1 runs the drafter."""
-    if context.launched.speculative.get("disable_padded_drafter_batch") is True and first_runner(context) is not None:
+    """Fires where V1 runs the drafter, or asynchronous scheduling is asked for by name."""
+    launch = context.launched
+    if launch.speculative.get("disable_padded_drafter_batch") is not True:
+        return
+    if first_runner(context) is not None:
         yield Hit("disable_padded_drafter_batch is true, and the drafter runs on model runner V1")
+    if launch.has("--async-scheduling"):
+        yield Hit("disable_padded_drafter_batch is true, beside --async-scheduling")
 
 
 @rule(

@@ -14,6 +14,9 @@ _CONFIG = "vLLM 0.33 config/speculative.py"
 # How vLLM names the three methods, and the words by which it guesses from a path (__post_init__), in its order.
 METHOD = {"peagle": "eagle3", "dflash": "dflash", "dspark": "dspark"}
 _GUESSES = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
+# Keys whose values have a rule of their own.
+_ELSEWHERE = {"num_speculative_tokens", "method", "draft_tensor_parallel_size", "dspark_draft_topk"}
+_ELSEWHERE |= {"num_speculative_tokens_per_batch_size", "synthetic_acceptance_rates", "synthetic_acceptance_length"}
 
 
 def served_tokens(context: Context) -> int | None:
@@ -34,7 +37,7 @@ def key(context: Context) -> Iterator[Hit]:
     """Looks every key up; `tensor_parallel_size` is a field that only serves to be refused."""
     known = context.facts.speculative_config_keys - {"tensor_parallel_size"}
     for name in context.launched.speculative:
-        if name in known:
+        if name in known or (name == "tensor_parallel_size" and context.launched.speculative[name] is None):
             continue
         near = "draft_tensor_parallel_size" if name == "tensor_parallel_size" else None
         near = near or next(iter(get_close_matches(name, known, 1)), None)
@@ -200,3 +203,36 @@ def twice(context: Context) -> Iterator[Hit]:
     """Fires for keys in both."""
     for name in context.launched.doubled:
         yield Hit(f"{name} is set by --speculative-config and by a --spec- flag")
+
+
+@rule(
+    "SPC008",
+    "speculative-value",
+    scope="launch",
+    summary="A key of the speculative configuration has a value that this release does not take.",
+    why="vLLM's SpeculativeConfig refuses it: another type, none of the choices, out of range.",
+    fix="Correct the value, or leave the key out.",
+    references=(_CONFIG, "spectool/data/flags/*.json, classes.SpeculativeConfig, read from vLLM's sources"),
+)
+def value(context: Context) -> Iterator[Hit]:
+    """Looks at values by what the release's class holds; what other rules say of a key is not said again."""
+    from spectool.planning.json_values import held_faults  # noqa: PLC0415 - only with a launch
+    from spectool.planning.parser import table  # noqa: PLC0415 - only with a launch
+
+    known = table(context.facts.version)
+    shapes = known.classes["SpeculativeConfig"]
+    for name, given in context.launched.speculative.items():
+        if name in shapes and (name not in _ELSEWHERE or given is None):
+            for fault in held_faults(name, given, shapes[name], known.classes):
+                yield Hit(fault)
+    keys, title = context.launched.speculative, context.facts.title
+    if "model" in keys and not (isinstance(keys["model"], str) and keys["model"]):
+        yield Hit(f"model is {keys['model']!r}: the drafter's path or name is needed")
+    method = keys.get("quantization")
+    if method is not None and known.quantisation and method not in known.quantisation:
+        yield Hit(f"quantization is {method!r}, and {title} has no such method")
+    backend = keys.get("attention_backend")
+    if isinstance(backend, str) and backend.lower() != "auto" and backend.upper() not in known.attention_backends:
+        yield Hit(f"attention_backend is {backend!r}, and {title} has none of that name")
+    elif backend is not None and not isinstance(backend, str):
+        yield Hit(f"attention_backend is {backend!r}: text is needed")

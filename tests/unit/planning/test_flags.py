@@ -18,24 +18,3 @@ def test_the_last_value_wins_as_in_argparse() -> None:
     assert flags.value_of(["--port", "1", "--port=2"], "--port") == "2"
     assert flags.value_of(["--ports", "1"], "--port") is None
     assert flags.has(["--head-less"], "--headless") is False
-
-
-def test_top_level_keys_of_a_flag_file() -> None:
-    text = """
-# a comment
-port: 8001  # here
-host: "::"
-speculative_config:
-  method: dflash
-  port: 9
-'quoted': x
-headless: true
-- item: 3
-"""
-    assert flags.top_level(text) == {
-        "port": "8001",
-        "host": "::",
-        "speculative-config": "",
-        "quoted": "x",
-        "headless": "true",
-    }

@@ -103,7 +103,9 @@ def test_without_flags_nothing_is_said_of_a_launch() -> None:
     [
         (("--speculative-config", '{"num-speculative-tokens": 3}'), {"num_speculative_tokens": 3}, ()),
         (("-sc", '{"a": 1}', "--seed", "1"), {"a": 1}, ()),
-        (("--speculative-config.method", "dflash", "-sc.num_speculative_tokens", "3"), {"method": "dflash", "num_speculative_tokens": 3}, ()),
+        (("-sc.method", "dflash", "-sc.num_speculative_tokens", "3"), {"method": "dflash", "num_speculative_tokens": 3}, ()),
+        # Keys behind two spellings make two objects, of which the last one counts.
+        (("--speculative-config.method", "dflash", "-sc.num_speculative_tokens", "3"), {"num_speculative_tokens": 3}, ()),
         # A dotted flag replaces the object of the other one.
         (("-sc", '{"a": 1}', "-sc.b", "2"), {"b": 2}, ()),
         (("--spec-method=dflash", "--spec-tokens=3"), {"method": "dflash", "num_speculative_tokens": 3}, ()),
@@ -130,7 +132,7 @@ def test_a_flag_file(tmp_path: Path) -> None:
         read_launch(("--config", str(tmp_path / "none.yaml")))
 
 
-@pytest.mark.parametrize("words", [("-sc", "[1]"), ("-sc", "{"), ("--max-num-seqs", "many"), ("-sc",)])
+@pytest.mark.parametrize("words", [("-sc", "[1]"), ("-sc", "{"), ("--max-num-seqs", "many"), ("--config",)])
 def test_words_that_cannot_be_read(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):
         read_launch(words)
