@@ -41,6 +41,12 @@ def belongs(name: str, modules: set[str]) -> bool:
     return any(module == wanted or module.endswith(f".{wanted}") for module in modules)
 
 
+def under_both_names(context: Context, modules: set[str]) -> set[str]:
+    """Return modules of the file with their canonical names beside: P-EAGLE's `midlayer` is `layers.0`."""
+    placed = context.reading.placements.placed
+    return modules | {stem(target) for target, item in placed.items() if stem(item.source) in modules}
+
+
 def runs_nowhere(context: Context) -> str | None:
     """Return the quantisation's name where no vLLM release loads it: then its tensors are not looked at."""
     method = quantised(context.view)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from spectool.drafter.inventory import Expected, inventory
 from spectool.rules.context import Context
 from spectool.rules.heads import wide_confidence
-from spectool.rules.quantisation import belongs, runs_nowhere
+from spectool.rules.quantisation import belongs, runs_nowhere, under_both_names
 from spectool.rules.registry import Abstain, Hit, rule
 from spectool.rules.strangers import advice
 from spectool.tensors.quantised import companion, quantised_modules, stem, with_weights
@@ -44,7 +44,7 @@ def missing(context: Context) -> Iterator[Hit]:
 
 
 def _gone(context: Context, expected: dict[str, Expected]) -> list[str]:
-    packed = with_weights(context.view)
+    packed = under_both_names(context, with_weights(context.view))
     gone = [name for name, item in expected.items() if not item.optional and name not in context.shapes]
     gone = [name for name in gone if name not in {"mask_hidden", "d2t"}]  # rules MSK003 and VOC002
     return [name for name in gone if not belongs(name, packed)]
@@ -83,8 +83,9 @@ def _strange(context: Context, expected: dict[str, Expected]) -> list[str]:
     extra += context.reading.placements.unplaced
     extra = sorted(name for name in extra if not name.startswith(refused))
     # Scales and packed weights of the drafter's own modules.
+    beside = {name: under_both_names(context, {stem(name)}) for name in extra if companion(name)}
     return [
-        name for name in extra if not (companion(name) and any(belongs(module, {stem(name)}) for module in expected))
+        name for name in extra if name not in beside or not any(belongs(module, beside[name]) for module in expected)
     ]
 
 
@@ -100,7 +101,7 @@ def shape(context: Context) -> Iterator[Hit]:
     """Compares shapes; fc and what follows from it are rule AUX004's business."""
     if not context.sized or runs_nowhere(context) is not None:
         return
-    packed = quantised_modules(context.view)
+    packed = under_both_names(context, quantised_modules(context.view))
     of_aux = {"fc.weight", "mask_hidden", "input_norm.weight"}
     of_markov = {_MARKOV, "markov_head.markov_w2.weight", _CONFIDENCE}
     width = (context.shapes.get("fc.weight") or (0,))[-1]

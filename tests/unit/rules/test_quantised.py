@@ -17,7 +17,7 @@ def nvfp4(packed: str, scales: dict[str, str], settings: dict[str, object]) -> C
 
     def change(config: Config, tensors: Tensors) -> None:
         config["quantization_config"] = settings
-        for name in [name for name in tensors if name.split(".")[-2] in MLP]:
+        for name in [name for name in tensors if name.removesuffix(".weight").endswith(MLP)]:
             _, (rows, columns), _ = tensors.pop(name)
             stem = name.removesuffix(".weight")
             tensors[stem + packed] = ("U8", (rows, columns // 2), bytes(rows * columns // 2))
@@ -50,7 +50,7 @@ def said(tmp_path: Path, change: Change, engine: str = "0.33.0", source: str = "
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("source", ["dflash-zlab", "dspark-deepspec"])
+@pytest.mark.parametrize("source", ["dflash-zlab", "dspark-deepspec", "peagle-native"])
 def test_what_vllm_runs_is_a_note(form: str, source: str, tmp_path: Path) -> None:
     assert said(tmp_path, FORMS[form], source=source) == {"QNT004": "note"}
 
