@@ -20,7 +20,7 @@ from spectool.serving.launch import living_members
 pytestmark = pytest.mark.slow
 
 # A cold start was seen to take 110 s on two busy cores.
-START_SECONDS = 400.0
+START_SECONDS = 900.0
 FLAGS = ["--enforce-eager", "--max-model-len", "512", "--dtype", "bfloat16", "--max-num-seqs", "8"]
 
 
@@ -74,10 +74,10 @@ def test_a_pair_is_served_and_stops_on_a_signal(
     assert process.poll() is None, log.read_text()[-5000:]
     engine = engine_of(address)
     assert len(engine) > 1  # the server and its engine core
-    answer = Client(address).complete("verifier", "def __init__(self, ", 32, 120.0)
+    answer = Client(address).complete("verifier", "def __init__(self, ", 32, 300.0)
     assert len(answer.tokens) == 32
     process.send_signal(number)
-    assert process.wait(90) == 0
+    assert process.wait(300) == 0
     said = [line for line in log.read_text().splitlines() if line.startswith("spectool: ")]
     assert any(line.startswith("spectool: check: good: acceptance length ") for line in said)
     assert said[-2] == f"spectool: {number.name}, stopping the engine (again to kill it)"
