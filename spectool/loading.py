@@ -214,6 +214,22 @@ def verifier_of(source: str) -> VerifierView | None:
         return None
 
 
+def own_head(source: str) -> str | None:
+    """Return what a verifier with a drafter among its own tensors is and how vLLM serves it; None for any other.
+
+    Raises:
+        SourceError: it cannot be read.
+
+    """
+    from spectool.dialects.recognised import recognise  # noqa: PLC0415 - validates the whole table
+
+    checkpoint = _verifier_or_drafter(source)
+    found = recognise(View(source, checkpoint.config, checkpoint.tensors))
+    if found is None or not found.name.endswith("-in-target"):
+        return None
+    return f"{found.title}: {(found.instead or '').replace('FOLDER', source)}"
+
+
 def _verifier_or_drafter(source: str) -> Checkpoint:
     ref = reference(source)
     if ref is None:

@@ -27,7 +27,7 @@ def command(
     from spectool import api
     from spectool.catalogue.known import for_verifier, known_drafters, like_verifier
     from spectool.cli.output import print_json, print_text, stdout
-    from spectool.loading import hub_id, known_by_name_only, verifier_of
+    from spectool.loading import hub_id, known_by_name_only, own_head, verifier_of
     from spectool.report.html.inspection import inspection_html, known_html
     from spectool.report.jsonable import inspection_json
     from spectool.report.known import known_json, lines_about, print_known, published_json
@@ -45,13 +45,16 @@ def command(
     if view is not None and by_size:
         known = like_verifier(view)
     if by_name_only or view is not None:
+        own = own_head(source) if view is not None else None
         match format:
             case PageFormat.json:
-                print_json({"name": source, "by_size": by_size, "known": known_json(known)})
+                print_json({"name": source, "by_size": by_size, "known": known_json(known), "own_head": own})
             case PageFormat.html:
                 print_text(known_html(source, known, by_size=by_size))
             case PageFormat.text:
                 print_known(source, known, stdout(), by_size=by_size, verifier=view)
+                if own is not None:
+                    stdout().print(own, markup=False)
         if by_name_only and not known:
             tell(
                 f"note: {source} was not fetched before and HF_HUB_OFFLINE is set, so only the list of known drafters "

@@ -32,7 +32,7 @@ def command(
     if code == "list":
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in ("code", "name", "severity", "what"):
-            table.add_column(column)
+            table.add_column(column, overflow="fold")
         for item in known.values():
             table.add_row(item.code, item.name, item.severity, item.summary)
         console.print(table)

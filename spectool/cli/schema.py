@@ -48,7 +48,7 @@ def list_(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("name", "what"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for item in published().values():
         table.add_row(item.name, item.title)
     stdout().print(table)

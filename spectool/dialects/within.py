@@ -29,10 +29,12 @@ def narrowed(checkpoint: Checkpoint, view: View, answers: Mapping[str, Any]) -> 
     """
     prefix, under = answers.get(PREFIX, ""), answers.get(UNDER, "")
     if prefix:
+        if not prefix.endswith(".") and any(name.startswith(f"{prefix}.") for name in checkpoint.tensors):
+            prefix += "."  # as people name a module
         kept = {name: item for name, item in checkpoint.tensors.items() if name.startswith(prefix) and name != prefix}
         if not kept:
             found = sorted(prefixes(view))
-            hint = f"Drafters seem to lie under {', '.join(found)}." if found else None
+            hint = f"Drafters seem to lie under {', '.join(map(repr, found))}." if found else None
             raise SourceError(f"{view.name}: no tensor's name begins with {prefix!r}", hint=hint)
         short = {name.removeprefix(prefix): item for name, item in kept.items()}
         tensors = {name: item._replace(name=name) for name, item in short.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from spectool.api import ConversionPlan, Inspection
+from spectool.checkpoint.entries import DTYPE_BITS
 from spectool.checkpoint.writer import WrittenFile
 from spectool.drafter.compare import LABELS, show, unremarkable
 from spectool.drafter.model import TITLES
@@ -91,6 +93,10 @@ def print_plan(plan: ConversionPlan, console: Console, *, brief: bool = False) -
         console.print(finding_text(finding))
     for codes, missing in unchecked(plan.unknowns, found.verifier.name if found.verifier is not None else None):
         console.print(f"[dim]not checked[/] {codes}: {escape(missing)}")
+    if not brief:
+        bits = sum(math.prod(item.shape) * DTYPE_BITS[item.dtype] for item in output.tensors)
+        tokens = found.reading.drafter.speculative_tokens
+        console.print(f"nothing written: {len(output.tensors)} tensors, {size_text(bits // 8)}, K {tokens}")
 
 
 def _again(restore: Restore | None) -> str:

@@ -110,3 +110,16 @@ def test_the_repair_is_talk(words: tuple[str, ...], tmp_path: Path) -> None:
 def test_no_repair_is_named_for_what_none_answers(tmp_path: Path) -> None:
     broken = folder(PAIRS / "dflash-zlab", tmp_path / "d", put("dflash_config.mask_token_id", 512))
     assert spectool("validate", str(broken), *VERIFIED).err == ""
+
+
+def test_a_verifier_that_drafts_itself_says_how(tmp_path: Path) -> None:
+    whole = folder(VERIFIER, tmp_path / "whole", put("dspark_block_size", 5))
+    outcome = spectool("inspect", str(whole))
+    assert (outcome.code, "a whole model, so a verifier" in outcome.out) == (0, True)
+    assert f"DSpark weights of its own (DeepSeek-V4): vllm serve {whole} --speculative-config" in outcome.out
+    assert "of its own" not in spectool("inspect", str(VERIFIER)).out
+
+
+def test_a_plan_says_what_would_be_written() -> None:
+    out = spectool("convert", DFLASH, "--dry-run", *VERIFIED).out
+    assert out.splitlines()[-1] == "nothing written: 25 tensors, 689.9 kB, K 7"

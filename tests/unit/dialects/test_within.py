@@ -43,6 +43,13 @@ def test_a_drafter_under_a_prefix_converts_as_if_it_stood_alone(tmp_path: Path) 
     assert outputs(both_in_one(tmp_path / "source"), tmp_path / "b", WHOLE) == wanted
 
 
+def test_a_module_s_name_is_a_prefix_too(tmp_path: Path) -> None:
+    source = both_in_one(tmp_path / "source")
+    found = api.inspect(str(source), settings={**WHOLE, "tensors_under": "draft"})
+    assert "fc.weight" in found.view.tensors
+    assert found.view.tensors.keys() == api.inspect(str(source), settings=WHOLE).view.tensors.keys()
+
+
 def test_the_verifiers_tensors_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every read of the weights while converting lies in a range of the drafter's; shards without one stay closed."""
     config, inside, others = parts()
@@ -110,7 +117,7 @@ def test_what_is_not_there(change: dict[str, str], message: str, tmp_path: Path)
     with pytest.raises(SourceError, match=message) as error:
         api.inspect(str(both_in_one(tmp_path / "source")), settings={**WHOLE, **change})
     if "tensors_under" in change:
-        assert error.value.hint == "Drafters seem to lie under draft.."
+        assert error.value.hint == "Drafters seem to lie under 'draft.'."
 
 
 def test_a_drafter_in_a_sub_folder_is_named_with_it(tmp_path: Path) -> None:
