@@ -5,8 +5,9 @@
 
 Cases: every planted fault and near miss of tests/support/faults.py, boundaries.py and more_faults.py; every tensor of
 every drafter left out once and made a row too long once; ranges of K, mask tokens, aux layers, rope bases and windows.
+Faults that vLLM runs in silence (third_faults.py) are held by their drafts, beside those of the good pair.
 Per case spectool says from config and headers whether vLLM runs the pair and as what; the engine (CPU build, a short
-generation) then runs it. Launches (tests/support/launches.py) go through vLLM's parser and configuration.
+generation) then runs it. Launches (tests/support/launches.py, third_launches.py) go through vLLM's parser and configuration.
 First the instrument is proved: for each field of a reading, a pair in which only that field differs must draft
 otherwise, or show the field in what the engine reports.
 """
@@ -27,13 +28,15 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support")]
 
 from boundaries import BOUNDARIES  # noqa: E402 - after the path
-from conformance_rules import rules_table  # noqa: E402 - after the path
+from conformance_rules import asked_as_pair, rules_table  # noqa: E402 - after the path
 from faults import CONVERTED_FAULTS, LAYER, NATIVE_FAULTS, NEAR_MISSES  # noqa: E402 - after the path
 from launch_runs import Ran, run_launches, runs_table  # noqa: E402 - after the path
 from launches import Said, hold, launches, launches_table  # noqa: E402 - after the path
 from more_faults import MORE_FAULTS  # noqa: E402 - after the path
 from mutations import NATIVE, PAIRS, VERIFIER, Change, both, folder, nothing, put, with_zeros, without  # noqa: E402 - after the path is set
 from oracle import Verdict, example_prompts, judge  # noqa: E402 - after the path is set
+from third_launches import third_launches  # noqa: E402 - after the path is set
+from third_runs import Held, run_thirds, thirds_table  # noqa: E402 - after the path is set
 
 from spectool import api  # noqa: E402 - after the path is set
 from spectool.engine.facts import engine_facts  # noqa: E402 - after the path is set
@@ -134,13 +137,7 @@ def mutations(base: dict[tuple[str, str], Path]) -> Iterator[tuple[str, str, str
     for layout, method, name, change in NEAR_MISSES:
         yield "near miss", layout, method, name, change, None
     for number, item in enumerate(BOUNDARIES):
-        # What speaks of other releases or of the verifier is no case here; nor is what a CPU has no kernels for.
-        if (
-            not item.oracle
-            or item.of != "drafter"
-            or item.engine != ("0.33.0", "0.33.0")
-            or item.code.startswith("QNT")
-        ):
+        if not asked_as_pair(item):
             continue
         yield "boundary, fault", item.layout, item.method, f"{number} {item.code} fault", item.fires, None
         yield "boundary, near miss", item.layout, item.method, f"{number} {item.code} near miss", item.misses, None
@@ -336,7 +333,9 @@ def summary(rows: list[Row]) -> str:
     )
 
 
-def table(rows: list[Row], proof: list[tuple[str, str, str, str]], said: list[Said], ran: list[Ran]) -> str:
+def table(
+    rows: list[Row], proof: list[tuple[str, str, str, str]], said: list[Said], ran: list[Ran], held: list[Held]
+) -> str:
     """Return docs/conformance.md."""
     lines = [
         "# Agreement with the engine",
@@ -356,10 +355,10 @@ def table(rows: list[Row], proof: list[tuple[str, str, str, str]], said: list[Sa
         lines.append(f"| {kind} | {len(mine)} | {stop} | {faulty} | {len(mine) - stop - faulty} | {good} |")
     lines += ["", "## Not as predicted", ""]
     wrong = [(row.pair.name, row.wrong) for row in rows] + [(item.asked.name, item.wrong) for item in said]
-    wrong += [(item.name, item.wrong) for item in ran]
+    wrong += [(item.name, item.wrong) for item in ran] + [(item.item.name, item.wrong) for item in held]
     lines += [f"- {name}: {why}" for name, why in wrong if why] or ["None."]
-    lines += launches_table(said) + runs_table(ran)
-    lines += rules_table(Counter(code for row in rows for code in row.codes | row.others), said)
+    lines += thirds_table(held) + launches_table(said) + runs_table(ran)
+    lines += rules_table(Counter(code for row in rows for code in row.codes | row.others), said, held)
     lines += [
         "",
         "## Is the instrument sharp enough?",
@@ -387,7 +386,7 @@ def few(pairs: list[Pair], engine: str, root: Path) -> list[Row]:
 def ask_launches(engine: str, root: Path, only: str | None) -> tuple[list[Said], list[Ran]]:
     """Put the launches to both, and run those whose faults act after the configuration."""
     root.mkdir()
-    asked = [item for item in launches(root) if only is None or only in item.name]
+    asked = [item for item in launches(root) + third_launches(root) if only is None or only in item.name]
     verdicts = judge(engine, [item.case for item in asked], root) if asked else {}
     return [hold(item, verdicts[item.name]) for item in asked], run_launches(engine, root, only)
 
@@ -409,10 +408,14 @@ def main() -> int:
             rows = [compare(pair, verdicts[pair.name]) for pair in pairs]
         else:
             rows = few([pair for pair in pairs if options.only in pair.name], options.engine, root)
+        (root / "thirds").mkdir()
+        held = run_thirds(options.engine, bases(root / "thirds"), root / "thirds", options.only)
         said, ran = ask_launches(options.engine, root / "launches", options.only)
     if options.only is None:
-        options.out.write_text(table(rows, proof, said, ran), encoding="utf-8")
+        options.out.write_text(table(rows, proof, said, ran, held), encoding="utf-8")
         sys.stdout.write(f"see {options.out}\n")
+    for one in held if options.only is not None else ():
+        sys.stdout.write(f"{one.item.name}: {one.stage} ({', '.join(sorted(one.codes)) or 'clean'}; {one.figures})\n")
     for item in said if options.only is not None else ():
         codes = ", ".join(sorted(item.codes)) or "clean"
         sys.stdout.write(f"{item.asked.name}: {item.stage} ({codes}; {item.error}) {item.later}\n")
@@ -423,7 +426,8 @@ def main() -> int:
         if item.wrong
     ]
     wrong += [f"{item.name}: {item.wrong}" for item in ran if item.wrong]
-    total = len(rows) + len(said) + len(ran)
+    wrong += [f"{item.item.name}: {item.wrong}" for item in held if item.wrong]
+    total = len(rows) + len(said) + len(ran) + len(held)
     sys.stdout.write("".join(f"WRONG {line}\n" for line in wrong))
     sys.stdout.write(f"{total - len(wrong)} of {total} as predicted\n")
     return 1 if wrong else 0
