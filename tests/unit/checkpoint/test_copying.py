@@ -95,11 +95,12 @@ def test_the_kernel_stops_copying_half_way(source: Path, tmp_path: Path, monkeyp
 def test_only_what_lies_alike_in_both_files_is_copied_in_the_kernel(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = os.copy_file_range, []
+    calls = []
 
-    def recorded(*arguments: int) -> int:
-        count = real(*arguments)
-        calls.append((*arguments[3:], count))
+    def recorded(reading: int, writing: int, nbytes: int, start: int, position: int) -> int:
+        """Copy as a kernel does; the one that runs this may not, for these files."""
+        count = os.pwrite(writing, os.pread(reading, nbytes, start), position)
+        calls.append((start, position, count))
         return count
 
     monkeypatch.setattr(os, "copy_file_range", recorded)
@@ -179,7 +180,7 @@ def rewrite(source: Path) -> None:
     status = source.stat()
     with source.open("r+b") as stream:
         stream.write(b"!")
-    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
 
 
 @pytest.mark.parametrize(
