@@ -12,6 +12,7 @@ import typer
 
 from spectool import __version__
 from spectool.cli.command import Command
+from spectool.cli.examples import BRIEF, epilog
 from spectool.errors import SpectoolError
 
 # Modules of this package, in the order of the help. Each has a `command`, or an `app` with commands of its own.
@@ -34,9 +35,12 @@ def application(*names: str) -> typer.Typer:
     for name in names or COMMANDS:
         module = import_module(f"spectool.cli.{name}")
         if hasattr(module, "app"):
-            app.add_typer(module.app)
+            app.add_typer(module.app, short_help=BRIEF[name])
         else:
-            app.command(name, cls=Command, context_settings=getattr(module, "CONTEXT_SETTINGS", None))(module.command)
+            context = getattr(module, "CONTEXT_SETTINGS", None)
+            app.command(name, cls=Command, context_settings=context, short_help=BRIEF[name], epilog=epilog(name))(
+                module.command
+            )
     return app
 
 
