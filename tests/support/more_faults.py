@@ -48,6 +48,8 @@ MORE_FAULTS: list[tuple[str, str, str, str, Change, str]] = [
     ("CFG003", "converted", "peagle", "positions as an object", put(f"{LAYER}.max_position_embeddings", {}), "drafter"),
     ("AUX002", "converted", "dflash", "no aux state", put(f"{LAYER}.use_aux_hidden_state", False), "drafter"),
     ("VOC004", "native", "peagle", "a map beyond the vocabulary", both(put("draft_vocab_size", 100), with_zeros("lm_head.weight", 100, 128), with_int64("d2t", [413] * 100)), "drafter"),
+    ("CFG003", "converted", "dflash", "no speculators_config", put("speculators_config", ...), "drafter"),
+    ("clean", "converted", "peagle", "a top-level model_type of null", put("model_type", None), "drafter"),
     ("VER001", "native", "peagle", "no architecture", put("architectures", ...), "verifier"),
     ("VER008", "native", "dflash", "windows by layers", both(put("layer_types", ["sliding_attention", "full_attention"] * 3), put("sliding_window", 16), put("use_sliding_window", True)), "verifier"),
     ("VER009", "native", "dflash", "an extra tensor", with_zeros("extra.weight", 2), "verifier"),

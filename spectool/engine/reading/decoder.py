@@ -44,7 +44,10 @@ def dimensions(flat: Flat, *, block: bool) -> Dimensions:
     """
     hidden, heads = size(flat, "hidden_size"), size(flat, "num_attention_heads")
     vocabulary = size(flat, "vocab_size")
-    head_dim = flat.get("head_dim") or hidden // heads
+    stated = flat.get("head_dim")
+    if stated is not None and not isinstance(stated, int | float):
+        raise EngineRefusedError("CFG003", f"head_dim is {stated!r}: vLLM cannot build the layers")
+    head_dim = stated or hidden // heads
     kv_heads = size(flat, "num_key_value_heads") if block else flat.get("num_key_value_heads") or heads
     positions = flat.get("max_position_embeddings")
     if not is_number(positions) and (block or positions is not None):

@@ -19,6 +19,8 @@ from spectool.engine.reading.strict import base_faults
 from spectool.formats.lookup import is_int
 
 Flat = dict[str, Any]
+# The top-level model_types with which vLLM looks for Speculators keys; null counts as absent.
+_TRANSLATED = (None, "speculators")
 METHOD_OF_TYPE = {"peagle": "peagle", "dflash": "dflash", "dspark": "dspark"}
 
 
@@ -36,16 +38,20 @@ def flat_config(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
     """
     # HFConfigParser looks at model_type first. With one, a file that also holds a flat copy is read as that copy alone;
     # one that does not is refused below, with the reason.
-    flat_copy = "hidden_size" in config and config.get("model_type", "speculators") != "speculators"
+    flat_copy = "hidden_size" in config and config.get("model_type") not in _TRANSLATED
     return from_native(config, facts) if flat_copy or not is_speculators(config) else _from_speculators(config, facts)
 
 
 def _from_speculators(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
-    if config.get("model_type", "speculators") != "speculators":
+    if config.get("model_type") not in _TRANSLATED:
         raise EngineRefusedError(
             "CFG002",
             f"a top-level model_type ({config['model_type']}) makes vLLM read the file as a plain "
             f"{config['model_type']} configuration: every Speculators key is ignored",
+        )
+    if config.get("model_type") is None and config.get("speculators_config") is None:
+        raise EngineRefusedError(
+            "CFG003", "speculators_config is missing, by which vLLM knows the format: 'Unrecognized model'"
         )
     kind = config.get("speculators_model_type")
     if kind not in METHOD_OF_TYPE:

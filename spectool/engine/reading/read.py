@@ -186,7 +186,7 @@ def _require_class(request: Request, method: Method) -> None:
     DFlash names are prefixed unless they begin or end with the word (`transformers_utils/configs/eagle.py`); any other
     DSpark name is taken for DeepSeek-V4's, whose weights no file has (`config/speculative.py`).
     """
-    if is_speculators(request.view.config) and "model_type" not in request.view.config:
+    if is_speculators(request.view.config) and request.view.config.get("model_type") is None:
         return  # the translator names the class
     names = [str(name) for name in request.flat.get("architectures") or []]
     name = names[0] if names else ""
