@@ -118,7 +118,8 @@ def text_only(context: Context) -> Iterator[Hit]:
         return
     found = [key for key in ("vision_config", "audio_config") if model.config.get(key)]
     if found:
-        yield Hit(f"{model.name} has a {found[0]}")
+        what = " and ".join({"vision_config": "images", "audio_config": "sound"}[key] for key in found)
+        yield Hit(f"{model.name} takes {what}, the drafter sees token ids only: less is accepted after one")
 
 
 @rule(

@@ -16,6 +16,19 @@ _ONE_KIND = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+# Families whose publishers released quantised weights only, by architecture (config.json of openai/gpt-oss-20b and -120b,
+# deepseek-ai/DeepSeek-V3, -V3.2 and -V4-Flash, moonshotai/Kimi-K2-Instruct, -K2.5 and -K3, MiniMaxAI/MiniMax-M2.5).
+_BORN_QUANTISED = {
+    ("GptOssForCausalLM", "mxfp4"),
+    ("DeepseekV3ForCausalLM", "fp8"),
+    ("DeepseekV32ForCausalLM", "fp8"),
+    ("DeepseekV4ForCausalLM", "fp8"),
+    ("KimiK25ForConditionalGeneration", "compressed-tensors"),
+    ("KimiK3ForConditionalGeneration", "compressed-tensors"),
+    ("MiniMaxM2ForCausalLM", "fp8"),
+}
+
+
 @rule(
     "VER001",
     "verifier-cannot-verify",
@@ -152,9 +165,12 @@ def tokenizers_differ(context: Context) -> Iterator[Hit | Abstain]:
     references=("github.com/vllm-project/speculators docs: verifier and training data should match",),
 )
 def quantised(context: Context) -> Iterator[Hit]:
-    """Fires for any quantization_config."""
+    """Fires for a quantization_config, unless the original has it too or the drafter names this very copy."""
     if context.verifier is not None and context.verifier.quantization is not None:
         base = (context.reading.verifier_name or "").rpartition("/")[2]
+        born = {(name, context.verifier.quantization) for name in context.verifier.architectures} & _BORN_QUANTISED
+        if born or base.lower() == context.verifier.name.rpartition("/")[2].lower():
+            return
         copy = f", a copy of {base}" if base and context.verifier.name.lower().startswith(f"{base.lower()}-") else ""
         yield Hit(f"{context.verifier.name} is quantised ({context.verifier.quantization}){copy}")
 

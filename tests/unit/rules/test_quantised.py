@@ -94,3 +94,32 @@ def test_a_copy_of_the_recorded_verifier_is_named(tmp_path: Path) -> None:
         assert finding.code == "VER007"
         assert ("a copy of" in finding.message) is (word is not None)
         assert word is None or word in finding.message
+
+
+@pytest.mark.parametrize(
+    ("architecture", "method", "noted"),
+    [
+        ("GptOssForCausalLM", "mxfp4", False),
+        ("GptOssForCausalLM", "fp8", True),
+        ("Qwen3ForCausalLM", "mxfp4", True),
+        ("MiniMaxM2ForCausalLM", "fp8", False),
+        ("MiniMaxM2ForCausalLM", "modelopt", True),
+    ],
+)
+def test_an_original_that_is_quantised_is_no_copy(architecture: str, method: str, noted: bool, tmp_path: Path) -> None:
+    changed = both(put("architectures", [architecture]), put("quantization_config", {"quant_method": method}))
+    verifier = folder(VERIFIER, tmp_path / "v", changed)
+    report = api.validate(str(PAIRS / "dflash-zlab"), verifier=str(verifier))
+    assert ("VER007" in {item.code for item in report.findings}) is noted
+
+
+def test_the_very_copy_a_drafter_was_trained_with_is_no_note(tmp_path: Path) -> None:
+    named = {"verifier": "spectool/Tiny-FP8"}
+    api.convert(
+        api.plan_conversion(str(PAIRS / "dflash-zlab"), verifier=str(VERIFIER), settings=named), tmp_path / "out"
+    )
+    quantised = put("quantization_config", {"quant_method": "fp8"})
+    for name, noted in (("tiny-fp8", False), ("tiny-fp8-dynamic", True)):
+        verifier = folder(VERIFIER, tmp_path / name, quantised)
+        report = api.validate(str(tmp_path / "out"), verifier=str(verifier))
+        assert ("VER007" in {item.code for item in report.findings}) is noted
