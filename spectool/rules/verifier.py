@@ -16,8 +16,8 @@ _ONE_KIND = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-# Families whose publishers released quantised weights only, by architecture (config.json of openai/gpt-oss-20b and -120b,
-# deepseek-ai/DeepSeek-V3, -V3.2 and -V4-Flash, moonshotai/Kimi-K2-Instruct, -K2.5 and -K3, MiniMaxAI/MiniMax-M2.5).
+# Families whose publishers released quantised weights only, by architecture: config.json of openai/gpt-oss-20b,
+# deepseek-ai/DeepSeek-V3, -V3.2 and -V4-Flash, moonshotai/Kimi-K2-Instruct, -K2.5 and -K3, MiniMaxAI/MiniMax-M2.5.
 _BORN_QUANTISED = {
     ("GptOssForCausalLM", "mxfp4"),
     ("DeepseekV3ForCausalLM", "fp8"),
