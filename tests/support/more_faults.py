@@ -48,6 +48,8 @@ MORE_FAULTS: list[tuple[str, str, str, str, Change, str]] = [
     ("CFG003", "converted", "peagle", "positions as an object", put(f"{LAYER}.max_position_embeddings", {}), "drafter"),
     ("AUX002", "converted", "dflash", "no aux state", put(f"{LAYER}.use_aux_hidden_state", False), "drafter"),
     ("VOC004", "native", "peagle", "a map beyond the vocabulary", both(put("draft_vocab_size", 100), with_zeros("lm_head.weight", 100, 128), with_int64("d2t", [413] * 100)), "drafter"),
+    ("CFG004", "native", "dflash", "a model_type in capitals", put("model_type", "QWEN3"), "drafter"),
+    ("CFG004", "native", "peagle", "Speculators by name alone", put("model_type", "speculators"), "drafter"),
     ("CFG003", "converted", "dflash", "no speculators_config", put("speculators_config", ...), "drafter"),
     ("clean", "converted", "peagle", "a top-level model_type of null", put("model_type", None), "drafter"),
     ("VER001", "native", "peagle", "no architecture", put("architectures", ...), "verifier"),

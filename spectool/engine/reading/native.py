@@ -13,7 +13,7 @@ from typing import Any
 from spectool.dialects.dimensions import MOST_LAYERS
 from spectool.engine.facts import EngineFacts
 from spectool.engine.reading.record import EngineRefusedError, EngineUnknownError
-from spectool.engine.reading.strict import class_faults
+from spectool.engine.reading.strict import class_faults, known_type
 from spectool.formats.lookup import is_int
 
 Flat = dict[str, Any]
@@ -80,8 +80,9 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # vLLM's own class from 0.28 to 0.32, transformers' since: Qwen3Config with a window that counts.
     "muse_glimmer_assistant": {**_QWEN3, "vocab_size": 202048, "use_sliding_window": True},
 }
-# Names that producers write and no class goes by, neither in transformers 5.19 nor in vLLM.
-_NOBODYS = {"dflash", "llama_peagle"}
+# Names that producers write and no class goes by, neither in transformers 5.19 nor in vLLM; `speculators` needs the keys
+# that a native folder has not.
+_NOBODYS = {"dflash", "llama_peagle", "speculators"}
 # Seen in vLLM 0.32: config/speculative.py, hf_config_override takes such a draft for the verifier's own MTP layers.
 _TAKEN_FOR_MTP = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"}
 
@@ -101,6 +102,8 @@ def from_native(config: Mapping[str, Any], facts: EngineFacts) -> Flat:
         raise EngineRefusedError("CFG004", f"model_type {kind} is taken for the verifier's own MTP layers")
     if kind == "muse_glimmer_assistant" and kind not in facts.draft_models:
         raise EngineRefusedError("CFG004", f"it has no class for model_type {kind} yet")
+    if not known_type(kind) and "auto_map" not in config:
+        raise EngineRefusedError("CFG004", f"model_type is {config.get('model_type')!r}, which no class goes by")
     if kind not in _DEFAULTS:
         raise EngineUnknownError(f"what a {kind} configuration takes for keys the drafter leaves out")
     for fault in class_faults(config, facts):

@@ -61,6 +61,11 @@ def class_faults(config: Mapping[str, Any], facts: EngineFacts) -> Iterator[Refu
     yield from base_faults(config, facts)
 
 
+def known_type(kind: str) -> bool:
+    """Say whether a configuration class goes by a model_type, in any release known here."""
+    return kind in _document()["model_types"].split()
+
+
 def base_faults(config: Mapping[str, Any], facts: EngineFacts) -> Iterator[Refusal]:
     """Yield what the class refuses that every other inherits from, that of Speculators files too (flat here)."""
     document = _document()
