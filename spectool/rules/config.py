@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from spectool.formats.lookup import MISSING, lookup
 from spectool.rules.context import Context
@@ -39,6 +40,9 @@ def top_level_model_type(context: Context) -> Iterator[Hit]:
     yield from engine_refuses(context, "CFG002")
 
 
+_MODEL_TYPE = "transformer_layer_config.model_type"
+
+
 @rule(
     "CFG003",
     "unreadable-config",
@@ -54,7 +58,14 @@ def unreadable_config(context: Context) -> Iterator[Hit]:
     for detail in dict.fromkeys(gap.detail for gap in context.gaps(*known, *more)):
         yield Hit(detail)
     if not context.gaps(*known, *more):
-        yield from engine_refuses(context, "CFG003")
+        for hit in engine_refuses(context, "CFG003"):
+            yield replace(hit, fix=_decoder(context) if _MODEL_TYPE in hit.message else None)
+
+
+def _decoder(context: Context) -> str:
+    """Name the decoder a P-EAGLE drafter's tensors are of: Qwen3's layers have norms for queries and keys."""
+    norms, name = ("", "qwen3") if context.drafter.qk_norm else ("no ", "llama")
+    return f"Write `{_MODEL_TYPE}: {name}`: the tensors have {norms}q/k norms."
 
 
 @rule(

@@ -93,3 +93,17 @@ def _rows(width: int) -> tuple[Change, Change]:
 def test_a_head_that_is_gone_is_no_flag_that_is_wrong(tmp_path: Path) -> None:
     gone = without("confidence_head.proj.weight", "confidence_head.proj.bias")
     assert [item.code for item in report(tmp_path, "dspark", gone).findings] == ["TEN001"]
+
+
+@pytest.mark.parametrize(
+    ("other", "says"), [("kimi_k2", "model_type: llama`: the tensors have no q/k norms."), ("qwen3", None)]
+)
+def test_the_decoder_is_told_by_its_norms(other: str, says: str | None, tmp_path: Path) -> None:
+    plan = api.plan_conversion(
+        str(PAIRS / NATIVE["peagle"]), verifier=str(VERIFIER), settings={"speculative_tokens": 5}
+    )
+    api.convert(plan, tmp_path / "converted")
+    changed = put("transformer_layer_config.model_type", other)
+    found = advice(api.validate(str(folder(tmp_path / "converted", tmp_path / "d", changed)), verifier=str(VERIFIER)))
+    assert found.get("CFG003", "").endswith(says or "")
+    assert ("CFG003" in found) is (says is not None)
