@@ -76,7 +76,9 @@ def wish_of(drafter: str, verifier: str | None, settings: list[str] | None, gpus
     from spectool.deployment import is_deployment, read_deployment, vllm_words
     from spectool.planning import flags
     from spectool.planning.command import SERVED_NAME
+    from spectool.planning.parser import spelled_out, table
 
+    extra = spelled_out(extra, table())
     if not is_deployment(drafter):
         return Wish(drafter, verifier, settings, gpus, list(extra))
     file = read_deployment(drafter)

@@ -113,6 +113,20 @@ def parse(words: Sequence[str], known: Table) -> Parsed:
     return found
 
 
+def spelled_out(words: Sequence[str], known: Table) -> list[str]:
+    """Write out the flags that are shortened and unambiguous; every other word stays as it is, in its place."""
+    found = list(words)
+    for at, word in enumerate(words):
+        name, equals, value = _dashes(word).partition("=")
+        if not name.startswith("--") or "." in name or name in known.names:
+            continue
+        meant = _named(name, known)
+        if not isinstance(meant, Fault):
+            long = next(each for each in sorted(known.names) if each.startswith(name))
+            found[at] = f"{long}{equals}{value}"
+    return found
+
+
 def _next(plain: list[str], index: int, known: Table, given: list[tuple[str, list[str]]], found: Parsed) -> int:
     """Read the flag at an index with its values; return the index after them."""
     word = plain[index]

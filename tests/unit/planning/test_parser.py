@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectool.engine.facts import known_versions
-from spectool.planning.parser import known_tables, parse, table
+from spectool.planning.parser import known_tables, parse, spelled_out, table
 from spectool.planning.parsing_values import human, length, whole
 
 OLD, NEW = table("0.32.0"), table("0.33.0")
@@ -117,6 +117,20 @@ def test_what_vllm_refuses(words: list[str], kind: str, text: str) -> None:
 )
 def test_what_vllm_takes(words: list[str]) -> None:
     assert parse(words, OLD).faults == []
+
+
+def test_shortened_flags_are_written_out_in_their_place() -> None:
+    words = ["--por", "9", "--max-num-s", "2", "--served_model=x", "-tp", "2", "--head", "--no-enable-pre", "--x", "a"]
+    assert spelled_out(words, OLD) == [
+        *("--port", "9", "--max-num-s", "2", "--served-model-name=x", "-tp", "2", "--headless"),
+        *("--no-enable-prefix-caching", "--x", "a"),
+    ]
+    assert spelled_out(["--max_model_len=4", "-sc.method", "x", "-"], OLD) == [
+        "--max_model_len=4",
+        "-sc.method",
+        "x",
+        "-",
+    ]
 
 
 def test_033_has_opposites_without_no() -> None:

@@ -20,6 +20,7 @@ from fake_engine import PATIENCE, environment, make_site, runs, wait_for
 from typer.testing import CliRunner
 
 from spectool.cli.main import application
+from spectool.cli.wish import wish_of
 from spectool.errors import SpectoolError
 from spectool.serving.address import Address, free_port
 from spectool.serving.client import Client
@@ -422,3 +423,8 @@ def test_a_config_file_gives_the_port_and_must_not_give_the_model(
     code, _, stderr = spectool(*argv)
     assert code == 2
     assert "sets 'speculative-config'" in stderr
+
+
+def test_a_shortened_port_and_name_count(pairs: Path) -> None:
+    wish = wish_of(str(pairs / "dflash-zlab"), None, None, None, ["--por", "8123", "--served-model", "x"])
+    assert wish.extra == ["--port", "8123", "--served-model-name", "x"]
