@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spectool.formats.lookup import is_number, lookup
+from spectool.formats.lookup import is_int, is_number, lookup
 from spectool.rules.context import Context
 from spectool.rules.helpers import differs, disagreeing
 from spectool.rules.registry import Hit, rule
@@ -69,6 +69,31 @@ def dimensions_differ(context: Context) -> Iterator[Hit]:
     """Fires on a difference that no disagreement of config and tensors explains."""
     if not list(disagreeing(context, *context.reading.declared)):
         yield from differs(context, "dimensions", "the sizes are not read as the tensors have them")
+
+
+@rule(
+    "LAY005",
+    "head-size-of-its-own",
+    severity="note",
+    methods=("peagle",),
+    summary="The drafter splits its projections into heads of another size than its verifier.",
+    why=(
+        "Without q/k norms no tensor shows the head size: 4 heads of 32 and 2 of 64 have one shape. With the wrong "
+        "one it loads and drafts, and rotation and scale are others."
+    ),
+    fix="Ask the publisher how many heads were trained; most drafters have their verifier's head size.",
+    references=(_EAGLE, "vLLM 0.32 run: 2 heads of 64 for 4 of 32 accept 9 instead of 14"),
+)
+def head_size_of_its_own(context: Context) -> Iterator[Hit]:
+    """Compares head sizes where the drafter has no q/k norms."""
+    verifier, config, ours = context.verifier, context.verifier_config, context.drafter.dimensions.head_dim
+    if verifier is None or config is None or context.drafter.qk_norm or not ours:
+        return
+    nested = lookup(config, verifier.nested_under) if verifier.nested_under else config
+    stated, heads = nested.get("head_dim"), nested.get("num_attention_heads")
+    theirs = stated if is_int(stated) else verifier.hidden_size // heads if is_int(heads) and heads > 0 else None
+    if theirs is not None and theirs != ours:
+        yield Hit(f"heads of {ours}, {verifier.name}'s have {theirs}")
 
 
 @rule(

@@ -84,6 +84,7 @@ NO_HEADS = both(
     without("confidence_head.proj.weight", "confidence_head.proj.bias"),
 )
 
+HALF_HEADS = both(put("head_dim", 64), put("num_attention_heads", 2), put("num_key_value_heads", 1))
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
 KINDS = both(
     put("layer_types", ["sliding_attention", "full_attention"] * 3),
@@ -174,6 +175,7 @@ BOUNDARIES = [
     N("VER004", "dflash", without("lm_head.weight"), both(without("lm_head.weight"), put("tie_word_embeddings", True)), of="verifier"),
     C("VER005", "dflash", put("speculators_config.verifier.name_or_path", "/m/verifier"), put("speculators_config.verifier.name_or_path", "m/verifier")),
     N("VER007", "dflash", put("quantization_config", {"quant_method": "fp8"}), put("quantization_config", None), of="verifier"),
+    N("LAY005", "peagle", HALF_HEADS, both(HALF_HEADS, put("head_dim", 32), put("num_attention_heads", 4), put("num_key_value_heads", 2))),
     N("LAY001", "peagle", put("num_hidden_layers", 1), put("num_hidden_layers", 2)),
     N("NRM002", "dflash", put("rms_norm_eps", 1e-5), put("rms_norm_eps", 1e-6), of="verifier"),
     N("CFG003", "peagle", put("rms_norm_eps", -1e-6), put("rms_norm_eps", 0.1)),
