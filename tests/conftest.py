@@ -13,10 +13,11 @@ import pytest
 from environments import why_no_engine
 from hypothesis import HealthCheck, settings
 
-# What the caller's shell says to spectool and to the Hub's client is not what is tested, nor what either kept for the
-# caller. Before huggingface_hub is imported.
+# What the caller's shell says to spectool, the terminal and the Hub's client is not what is tested, nor what these kept
+# for the caller. Before huggingface_hub is imported.
+_THEIRS = {"SPECTOOL_DEBUG", "SPECTOOL_DIALECTS", "SPECTOOL_ENGINE", "FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES"}
 for _name in list(os.environ):
-    if _name in {"SPECTOOL_DEBUG", "SPECTOOL_DIALECTS", "SPECTOOL_ENGINE"} or _name.startswith(("HF_", "HUGGING")):
+    if _name in _THEIRS or _name.startswith(("HF_", "HUGGING")):
         del os.environ[_name]
 os.environ["HF_HOME"] = str(Path(tempfile.gettempdir()) / f"spectool-tests-no-hub-{os.getpid()}")  # nobody makes it
 # No test asks the real Hub; those with a loopback Hub turn this off for themselves, and reach it without a proxy.

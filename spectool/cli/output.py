@@ -40,8 +40,10 @@ class _Console(Console):
 
 def stdout() -> Console:
     """Return the console for data. `highlight` would colour numbers in messages."""
-    terminal = sys.stdout.isatty()
-    return _Console(highlight=False, soft_wrap=not terminal, width=None if terminal else PIPED_WIDTH)
+    if sys.stdout.isatty():
+        return _Console(highlight=False)
+    # With a height too: for TERM=dumb rich takes 80 columns, and under FORCE_COLOR it takes a pipe for a terminal.
+    return _Console(highlight=False, soft_wrap=True, width=PIPED_WIDTH, height=25)
 
 
 def draws_blocks() -> bool:
@@ -68,7 +70,7 @@ def print_text(text: str) -> None:
 def copying(label: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """Show a bar while bytes move, where standard error is a terminal."""
     console = stderr()
-    if quiet or not console.is_terminal:
+    if quiet or not sys.stderr.isatty():  # FORCE_COLOR asks for colour in a pipe, not for a bar
         yield None
         return
     from rich.progress import (

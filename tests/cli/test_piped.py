@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shlex import quote, split
 
@@ -41,6 +42,17 @@ def test_a_row_of_a_table_is_one_line(tmp_path: Path) -> None:
     outcome = spectool("validate", str(wide), *VERIFIED)
     (row,) = [line for line in outcome.out.splitlines() if line.startswith("dimensions")]
     assert row.endswith("<-- differs")
+
+
+def test_colour_that_is_forced_breaks_no_row_and_draws_no_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    wide = folder(PAIRS / "dflash-zlab", tmp_path / "d", ONE_LAYER)
+    outcome = spectool("validate", str(wide), *VERIFIED, "--weights")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", outcome.out)
+    (row,) = [line for line in plain.splitlines() if line.startswith("dimensions")]
+    assert row.endswith("<-- differs")
+    assert outcome.err == ""
 
 
 def test_what_needs_the_verifier_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

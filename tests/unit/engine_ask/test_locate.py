@@ -17,6 +17,15 @@ def executable(path: Path, text: str = "#!/bin/sh\n") -> Path:
     return path
 
 
+def plain_or_quoted(python: Path) -> str:
+    """The head of a script as installers write it; after `#!` no path with a blank can stand."""
+    return (
+        f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"
+        if " " in str(python)
+        else f"#!{python}\nimport sys\n"
+    )
+
+
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
     return executable(tmp_path / "venv" / "bin" / "python")
@@ -24,7 +33,7 @@ def python(tmp_path: Path) -> Path:
 
 def test_the_option_wins_over_variable_and_path(tmp_path: Path, python: Path) -> None:
     other = executable(tmp_path / "other" / "python3")
-    script = executable(tmp_path / "bin" / "vllm", f"#!{other}\n")
+    script = executable(tmp_path / "bin" / "vllm", plain_or_quoted(other))
     env = {"SPECTOOL_ENGINE": str(other), "PATH": str(script.parent)}
     assert locate(str(python), env).python == python
     assert locate(None, env).python == other
@@ -72,7 +81,7 @@ def test_the_three_forms_of_an_installed_script(tmp_path: Path) -> None:
     spaced = executable(tmp_path / "with space" / "python3.11")
     env = {"PATH": str(spaced.parent)}
     forms = [
-        f"#!{executable(tmp_path / 'bin' / 'python3')}\nimport sys\n",
+        plain_or_quoted(executable(tmp_path / "bin" / "python3")),
         f"#!/bin/sh\n'''exec' \"{spaced}\" \"$0\" \"$@\"\n' '''\n",
         "#!/usr/bin/env python3.11\n",
         "#!/usr/bin/env -S python3.11 -E\n",

@@ -68,7 +68,7 @@ def test_a_result_has_both_sides_and_the_line_of_the_key(tmp_path: Path) -> None
     assert "32 dims" in result["properties"]["trained"]
     assert "8 dims" in result["properties"]["run"]
     place = result["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == f"file://{broken}/config.json"
+    assert place["artifactLocation"]["uri"] == (broken / "config.json").as_uri()
     row = (broken / "config.json").read_text(encoding="utf-8").splitlines()[place["region"]["startLine"] - 1]
     assert "partial_rotary_factor" in row
 
