@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -215,8 +216,8 @@ def loop(folder: Path) -> None:
 
 
 def listener(folder: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as end:
-        end.bind(str(folder / "dflash-own.toml"))
+    with contextlib.chdir(folder), socket.socket(socket.AF_UNIX) as end:  # its path has room for 107 bytes only
+        end.bind("dflash-own.toml")
 
 
 def large(folder: Path) -> None:
