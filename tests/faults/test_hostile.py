@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -250,8 +251,8 @@ def device_for_a_config(drafter: Path) -> None:
 
 def socket_for_a_config(drafter: Path) -> None:
     (drafter / "config.json").unlink()
-    with socket.socket(socket.AF_UNIX) as end:
-        end.bind(str(drafter / "config.json"))
+    with contextlib.chdir(drafter), socket.socket(socket.AF_UNIX) as end:  # its path has room for 107 bytes only
+        end.bind("config.json")
 
 
 def loop_of_folders(drafter: Path) -> None:
