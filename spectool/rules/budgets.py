@@ -22,6 +22,11 @@ _SCHEDULER = "vLLM 0.33 config/scheduler.py verify_max_model_len"
 _STEPS = "vLLM 0.32 v1/core/sched/scheduler.py schedule"
 
 
+def _largest(most: int) -> int:
+    """Return the largest graph of vLLM's own list up to a size: 1, 2, 4, then every 8 tokens, from 256 on every 16."""
+    return max(size for size in (1, 2, 4, most // 8 * 8 if most < 256 else most // 16 * 16) if size <= most)
+
+
 def _served_length(context: Context) -> int | None:
     """Return the longest request served: as the launch says, else as the verifier was made for."""
     theirs = context.verifier.max_position_embeddings if context.verifier else None
@@ -200,9 +205,12 @@ def graph_sizes(context: Context) -> Iterator[Hit]:
         return
     if isinstance(sizes, list) and not all(is_int(as_whole(size)) for size in sizes):
         return  # rule FLG002
-    largest = max(map(as_whole, sizes)) if isinstance(sizes, list) else most
+    largest = max(map(as_whole, sizes)) if isinstance(sizes, list) else _largest(most) if is_int(most) else None
     if not is_int(largest):
         return
+    tokens = launch.own.batched_tokens
+    if sizes is None and is_int(most) and tokens is not None and tokens <= most:
+        largest = max(largest, tokens)  # vLLM adds the whole step's size to its own list
     if isinstance(sizes, list) and is_int(most) and most != largest:
         yield Hit(f"max_cudagraph_capture_size is {most}, the largest of cudagraph_capture_sizes {largest}")
     k, reason = served_tokens(context), first_runner(context)

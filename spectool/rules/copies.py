@@ -38,6 +38,8 @@ def layout(context: Context) -> Iterator[Hit]:
     if outside and copies > 1 and release >= _DENSE_ALONE and launch.model is not None and not launch.model.experts:
         what = f"{outside[0]}: {launch.model.name} has no experts"
         yield Hit(what, "Start servers of their own, without --data-parallel flags.")
+    if outside and copies == 1:
+        yield Hit(f"{outside[0]} with one copy of the server")
     if release < _EVEN_MACHINES:
         return
     machines = _number(context, "--nnodes") or 1

@@ -43,6 +43,7 @@ STOPS = {
     "RUN006": r"Microbatching|dual batch overlap",
     "QNT001": r"[Uu]nknown quantization method",
     "QNT002": r"quant_method",
+    "VER008": r"Cannot find any of",
     "SPC001": r"Unexpected keyword argument|not a valid argument",
     "SPC002": r"Input should be 'ngram'|are not supported for now",
     "SPC003": r"num_speculative_tokens|greater than 0|valid integer",
@@ -60,8 +61,8 @@ STOPS = {
     r"Unknown (attention backend|quantization)|cannot be converted|Reasoning parser|choose from|less than|"
     r"^.?'[A-Z_0-9]+'",
     "FLG005": r"mutually exclusive",
-    "SPC008": r"Input should be|valid (integer|string|boolean|number|dictionary)|Unknown quantization|^.?'[A-Z_0-9]+'|"
-    r"without speculative model|Invalid repository",
+    "SPC008": r"Input should be|valid (integer|string|boolean|number|dictionary)|Unknown (quantization|attention)|"
+    r"^.?'[A-Z_0-9]+'|without speculative model|Invalid repository",
     "FEA007": r"kv_role|Unsupported connector|Connector name",
     "ADV003": r"disable_padded_drafter_batch",
     "LEN002": r"max_model_len",
@@ -86,10 +87,11 @@ LATER: list[tuple[str, str, str, str]] = [
     ("QNT001", r"MLX", "load", "needs a GPU's kernels"),
     (
         "QNT002",
-        r"there are no settings|no tensor is quantised|have no scale",
+        r"there are no settings|no tensor is quantised|have no scale|stops without it",
         "load, or silent",
         "needs a GPU's kernels",
     ),
+    ("VER008", r"max_window_layers", "load", "run here"),
     ("RUN003", r"--logits-processors", "load", "run here"),
     ("RUN004", r"", "silent, or a stop at fc: other aux layers", "run here"),
     ("SPC002", r"parallel_drafting is not true", "silent: drafts token by token", "run here"),
