@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spectool.drafter.inventory import inventory
+from spectool.formats.lookup import is_number
 from spectool.rules.context import Context
 from spectool.rules.registry import Abstain, Hit, rule
 
@@ -33,7 +34,7 @@ def shorter(context: Context) -> Iterator[Hit | Abstain]:
     theirs = context.verifier.max_position_embeddings if context.verifier else None
     if context.launch is not None and context.launch.own.length is not None:
         theirs = context.launch.own.length  # as it will be served
-    if not isinstance(ours, int) or theirs is None:
+    if not is_number(ours) or theirs is None:  # vLLM takes 512.0 for 512
         if context.verifier is None:
             yield Abstain("the verifier's max_position_embeddings (--verifier)")
         return
@@ -42,11 +43,12 @@ def shorter(context: Context) -> Iterator[Hit | Abstain]:
     features, rope = context.facts.features, context.drafter.rope
     kind = dict(rope.scaling).get("rope_type", "default") if rope is not None else "default"
     raised = "block_positions_raised" in features and kind in _CACHE_ONLY
-    if context.method == "peagle" and "block_positions_raised" not in features:
-        raised = "eagle_positions_raised" in features
     if raised:
         return
     effect = "positions beyond are read past the drafter's rope table"
+    if context.method == "peagle" and "eagle_positions_raised" in features:
+        # The rope table is raised, the length that is drafted for is not (0.32 run: 7 positions, nothing accepted).
+        effect = "longer requests are no longer drafted for"
     if "block_positions_raised" in features:
         lowered = f"the served length is lowered to {ours}"
         effect = "longer requests are no longer drafted for" if context.method == "peagle" else lowered

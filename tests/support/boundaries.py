@@ -138,6 +138,7 @@ BOUNDARIES = [
     N("LAY001", "peagle", put("num_hidden_layers", 3), put("num_hidden_layers", 2)),
     N("LAY002", "dflash", put("num_key_value_heads", 1), put("num_key_value_heads", 2)),
     N("LAY003", "dflash", put("intermediate_size", 257), put("intermediate_size", 256)),
+    C("LEN001", "peagle", put(f"{LAYER}.max_position_embeddings", 7.0), put(f"{LAYER}.max_position_embeddings", 2048.0), engine=("0.32.0", "0.32.0")),
     N("LEN001", "dflash", put("max_position_embeddings", 2049), put("max_position_embeddings", 2048), of="verifier", engine=("0.32.0", "0.32.0")),
     N("MSK001", "peagle", put("ptd_token_id", ...), put("ptd_token_id", 511)),
     N("MSK002", "dflash", put("dflash_config.mask_token_id", 512), put("dflash_config.mask_token_id", 511)),

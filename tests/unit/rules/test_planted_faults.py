@@ -140,7 +140,7 @@ def lengths(engine: str, ours: int, theirs: int, method: str, tmp_path: Path, ro
         ("0.33.0", "peagle", "yarn", "0.33.0 longer requests are no longer drafted for"),
         ("0.33.0", "peagle", "linear", ""),
         ("0.32.0", "dflash", "default", "0.32.0 positions beyond are read past the drafter's rope table"),
-        ("0.32.0", "peagle", "yarn", ""),
+        ("0.32.0", "peagle", "yarn", "0.32.0 longer requests are no longer drafted for"),
         ("0.26.0", "peagle", "default", "0.26.0 positions beyond are read past the drafter's rope table"),
     ],
 )
