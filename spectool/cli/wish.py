@@ -76,9 +76,10 @@ def wish_of(drafter: str, verifier: str | None, settings: list[str] | None, gpus
     from spectool.deployment import is_deployment, read_deployment, vllm_words
     from spectool.planning import flags
     from spectool.planning.command import SERVED_NAME
-    from spectool.planning.parser import spelled_out, table
+    from spectool.planning.parser import spelled_out
+    from spectool.planning.parser import table as known_flags
 
-    extra = spelled_out(extra, table())
+    extra = spelled_out(extra, known_flags())
     if not is_deployment(drafter):
         return Wish(drafter, verifier, settings, gpus, list(extra))
     file = read_deployment(drafter)
