@@ -11,17 +11,38 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spectool.rules.context import Context
+from spectool.rules.helpers import release_of
 from spectool.rules.registry import Hit, rule
 from spectool.tensors.quantised import SCALED, quantised, quantised_modules, stem, without_scales
 
 _DRAFT = "vLLM 0.33 model_executor/models/utils.py get_draft_quant_config"
 _CONFIG = "vLLM 0.33 transformers_utils/config.py get_config"
+_NEEDS = "vLLM 0.20 to 0.33 model_executor/layers/quantization: get_from_keys; 0.32 run: Cannot find any of"
 # The checkpoint formats among vLLM's QUANTIZATION_METHODS (model_executor/layers/quantization/__init__.py).
 _METHODS = {
     *("awq", "auto_awq", "awq_marlin", "gptq", "auto_gptq", "gptq_marlin", "fp8", "fbgemm_fp8", "fp_quant"),
     *("modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "compressed-tensors", "quark", "torchao", "inc"),
     *("mxfp4", "humming", "experts_int8", "moe_wna16", "bitsandbytes", "gguf"),
 }
+
+# What these methods' from_config cannot do without, each by one of its names (get_from_keys), vLLM 0.20 to 0.33.
+_AWQ = (("bits", "w_bit"), ("group_size", "q_group_size"), ("zero_point",))
+_GPTQ = (("bits",), ("group_size",), ("desc_act",), ("sym",))
+_NEEDED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "fp8": (("activation_scheme",),),
+    "fbgemm_fp8": (("modules_to_not_convert",), ("activation_scale_ub",)),
+    **dict.fromkeys(("awq", "auto_awq", "awq_marlin"), _AWQ),
+    **dict.fromkeys(("gptq", "auto_gptq", "gptq_marlin"), _GPTQ),
+}
+
+_SYMMETRY_WANTED = (0, 22)  # before, GPTQ without `sym` ran on a kernel of its own
+
+
+def key_missing(settings: Mapping[str, Any], version: str) -> str | None:
+    """Return the first key that vLLM wants of these settings and does not find; None where it finds them all."""
+    needed = _NEEDED.get(str(settings.get("quant_method", "")).lower(), ())
+    gone = next((names[0] for names in needed if not settings.keys() & set(names)), None)
+    return None if gone == "sym" and release_of(version) < _SYMMETRY_WANTED else gone
 
 
 def settings_of(context: Context) -> Mapping[str, Any] | None:
@@ -90,7 +111,7 @@ def not_loaded(context: Context) -> Iterator[Hit]:
         "builds quantised layers whose scales stay whatever memory holds."
     ),
     fix="Put quantization_config at the top of config.json (or hf_quant_config.json beside it), or remove it.",
-    references=(_CONFIG, _DRAFT),
+    references=(_CONFIG, _DRAFT, _NEEDS),
 )
 def settings(context: Context) -> Iterator[Hit]:
     """Compares settings, side file and tensors."""
@@ -102,6 +123,8 @@ def settings(context: Context) -> Iterator[Hit]:
         yield Hit(f"{len(modules)} modules are quantised ({min(modules)}), and there are no settings")
     elif found is not None and not found.get("quant_method") and not found.get("quant_algo"):
         yield Hit("quantization_config names no quant_method (KeyError in vLLM)")
+    elif found is not None and (gone := key_missing(found, context.facts.version)) is not None:
+        yield Hit(f"quantization_config of {found.get('quant_method')} has no {gone}, and vLLM stops without it")
     elif (
         found is not None
         and str(found.get("quant_method")).lower() in SCALED

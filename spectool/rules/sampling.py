@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from spectool.formats.lookup import is_int
 from spectool.rules.context import Context
+from spectool.rules.helpers import release_of
 from spectool.rules.registry import Hit, rule
 from spectool.rules.runner import first_runner
 from spectool.speed.adaptive import KEY, refused, stopped
 
 _CONFIG = "vLLM 0.33 config/vllm.py"
+_ARGMAX_CHECKED = (0, 25)  # the first release whose model runner V2 has the reduction
 
 
 @rule(
@@ -48,13 +50,19 @@ def adaptive(context: Context) -> Iterator[Hit]:
     "argmax-reduction",
     scope="launch",
     summary="use_local_argmax_reduction with probabilistic drafts.",
-    why="The reduction never makes the whole logits that sampling needs.",
+    why="The reduction never makes the whole logits that sampling needs: from 0.25 on model runner V2 stops at load. "
+    "V1, which runs P-EAGLE, reduces for greedy requests only.",
     fix="Drop one of the two.",
-    references=("vLLM 0.33 v1/worker/gpu/spec_decode/speculator.py",),
+    references=(
+        "vLLM 0.25 to 0.33 v1/worker/gpu/spec_decode/speculator.py _validate_local_argmax_reduction",
+        "vLLM 0.32 v1/spec_decode/llm_base_proposer.py _sample_draft_tokens; run: P-EAGLE drafts with both",
+    ),
 )
 def argmax(context: Context) -> Iterator[Hit]:
-    """Fires on the two together."""
+    """Fires on the two together, where V2 runs the drafter."""
     keys = context.launched.speculative
+    if first_runner(context) is not None or release_of(context.facts.version) < _ARGMAX_CHECKED:
+        return
     if keys.get("use_local_argmax_reduction") is True and keys.get("draft_sample_method") == "probabilistic":
         yield Hit("use_local_argmax_reduction is true, and draft_sample_method is probabilistic")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from spectool.engine.plain_verifiers import plain_verifier, unread
 from spectool.engine.reading.strict import class_faults
 from spectool.rules.context import Context
+from spectool.rules.quantisation import key_missing
 from spectool.rules.registry import Abstain, Hit, rule
 
 _FLOATS = {"BF16", "F16", "F32", "F64"}
@@ -185,7 +186,7 @@ def quantised(context: Context) -> Iterator[Hit]:
     references=("spectool/data/config-classes.json", "vLLM 0.32 run: stops at its configuration"),
 )
 def config(context: Context) -> Iterator[Hit]:
-    """Fires for a missing model_type, and for the first key the class would raise about."""
+    """Fires for a missing model_type, for the first key the class would raise about, and for settings without a key."""
     stated = context.verifier_config
     if stated is None or context.verifier is None:
         return
@@ -194,6 +195,11 @@ def config(context: Context) -> Iterator[Hit]:
         return
     for fault in class_faults(stated, context.facts):
         yield Hit(f"{context.verifier.name}/config.json: {fault.message}")
+        return
+    settings = stated.get("quantization_config")
+    if isinstance(settings, dict) and (gone := key_missing(settings, context.facts.version)) is not None:
+        method = settings.get("quant_method")
+        yield Hit(f"{context.verifier.name}/config.json: quantization_config of {method} has no {gone}")
         return
     kinds, first, layers = (stated.get(key) for key in ("layer_types", "max_window_layers", "num_hidden_layers"))
     # vLLM 0.33 model_executor/models/qwen2.py Qwen2Model, which Qwen3's is built on.

@@ -51,7 +51,7 @@ def quantised(method: str, module: str = "mlp.down_proj") -> Change:
     """Quantise one module of the first layer as compressed-tensors and FP8 files do: a weight of one byte, a scale."""
 
     def change(config: Config, tensors: Tensors) -> None:
-        config["quantization_config"] = {"quant_method": method}
+        config["quantization_config"] = {"quant_method": method, "activation_scheme": "dynamic"}
         name = next(name for name in tensors if name.endswith(f"layers.0.{module}.weight"))
         _, shape, _ = tensors[name]
         tensors[name] = ("F8_E4M3", shape, bytes(shape[0] * shape[1]))

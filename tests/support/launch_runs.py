@@ -49,6 +49,8 @@ RUNS: list[tuple[str, str, str, tuple[str, ...], str, Change, str, Seen]] = [
     ("ADV002", "argmax, sampled", "dflash", sc(**ARGMAX, draft_sample_method="probabilistic"), "v2", nothing, "stops at load", stops("load", "not compatible with draft_sample_method")),
     ("", "argmax, greedy", "dflash", sc(**ARGMAX), "v2", nothing, "drafts", drafts),
     ("ADV002", "argmax, sampled", "dspark", sc(**ARGMAX, draft_sample_method="probabilistic"), "v2", nothing, "stops at load", stops("load", "not compatible with draft_sample_method")),
+    ("", "argmax, sampled", "peagle", sc(**ARGMAX, draft_sample_method="probabilistic"), "v1", nothing, "drafts", drafts),
+    ("", "argmax, sampled on V1", "dflash", (f"{V2}=0", *sc(**ARGMAX, draft_sample_method="probabilistic")), "v1", nothing, "drafts", drafts),
     ("ADV003", "unpadded", "peagle", sc(disable_padded_drafter_batch=True), "v1", nothing, "stops at load", stops("load", "padded drafter batch")),
     ("ADV003", "unpadded", "dflash", (f"{V2}=0", *sc(disable_padded_drafter_batch=True)), "v1", nothing, "stops at load", stops("load", "padded drafter batch")),
     ("", "unpadded on V2", "dflash", sc(disable_padded_drafter_batch=True), "v2", nothing, "drafts", drafts),

@@ -89,6 +89,34 @@ def zero(*names: str) -> Change:
     return change
 
 
+def half_heads(prefix: str) -> Change:
+    """Say 2 heads of 64 for 4 of 32; norms of q and k, where there are any, are given the values twice."""
+
+    def change(config: Config, tensors: Tensors) -> None:
+        for key, value in (("head_dim", 64), ("num_attention_heads", 2), ("num_key_value_heads", 1)):
+            put(f"{prefix}{key}", value)(config, tensors)
+        for name, (dtype, shape, old) in list(tensors.items()):
+            if name.endswith(("q_norm.weight", "k_norm.weight")):
+                tensors[name] = (dtype, (2 * shape[0],), old + old)
+
+    return change
+
+
+def turned(order: tuple[int, ...], *names: str) -> Change:
+    """Put the blocks of a tensor's columns, one per aux layer, into another order: the same drafter, stored otherwise."""
+
+    def change(config: Config, tensors: Tensors) -> None:
+        for name in names:
+            dtype, shape, old = tensors[name]
+            row = 2 * shape[-1]
+            block = row // len(order)
+            lines = [old[start : start + row] for start in range(0, len(old), row)]
+            data = b"".join(line[at * block : (at + 1) * block] for line in lines for at in order)
+            tensors[name] = (dtype, shape, data)
+
+    return change
+
+
 def halved(*names: str) -> Change:
     """Store bf16 tensors, or all of them, as float16: the same values but for the smallest."""
 
@@ -215,8 +243,9 @@ THIRD_FAULTS: list[Third] = [
     C("ATT003", "peagle", "full before sliding", both(put(f"{LAYER}.layer_types", TWO), put(f"{LAYER}.sliding_window", 16)), STOPS),
     N("AUX003", "peagle", "the last twice", put(EAGLE_IDS, [1, 5, 5]), STOPS),
     N("AUX003", "dspark", "one three times", put("target_layer_ids", [2, 2, 2]), STOPS),
-    N("AUX005", "dspark", "the other way round", put("target_layer_ids", [4, 2, 0]), OTHER),
-    N("AUX005", "peagle", "two swapped", put(EAGLE_IDS, [3, 1, 5]), OTHER),
+    N("AUX005", "dspark", "the other way round", both(put("target_layer_ids", [4, 2, 0]), turned((2, 1, 0), "fc.weight")), OTHER),
+    N("AUX005", "peagle", "two swapped", both(put(EAGLE_IDS, [3, 1, 5]), turned((1, 0, 2), "fc.weight", "mask_hidden")), OTHER),
+    N("AUX005", "dflash", "the ids alone turned, and fc not", put(NATIVE_IDS, [2, 4, 0]), SAME),
     N("AUX006", "dspark", "the last", put("target_layer_ids", [0, 2, 5]), OTHER),
     N("AUX006", "peagle", "the last", put(EAGLE_IDS, [1, 3, 6]), OTHER),
     C("AUX006", "dflash", "the last", put(IDS, [1, 3, 6]), OTHER),
@@ -240,6 +269,8 @@ THIRD_FAULTS: list[Third] = [
     N("LAY004", "dspark", "no width of the MLP", put("intermediate_size", ...), STOPS),
     N("LAY004", "dflash", "no key-value heads", put("num_key_value_heads", ...), STOPS),
     N("LAY004", "peagle", "no width of the MLP", put("intermediate_size", ...), STOPS),
+    C("LAY005", "peagle", "half the heads", half_heads(f"{LAYER}."), OTHER),
+    N("LAY005", "peagle", "a verifier of half the heads", half_heads(""), OTHER, of="verifier"),
     N("MSK005", "dspark", "an empty file", nothing, SAME, files=lay("mask_embedding.pt", b"")),
     N("MSK005", "dspark", "no archive", nothing, SAME, files=lay("mask_embedding.pt", b"mask")),
     C("MSK005", "dspark", "an archive", nothing, SAME, files=lay("mask_embedding.pt", archive())),
@@ -247,10 +278,10 @@ THIRD_FAULTS: list[Third] = [
     C("NRM002", "peagle", "a tenth", put(f"{LAYER}.rms_norm_eps", 0.1), OTHER),
     N("NRM002", "dspark", "the verifier's", put("rms_norm_eps", 0.01), OTHER, of="verifier"),
     N("ROP003", "dflash", "a hundred times", put(THETA, 1e6), OTHER),
-    N("ROP003", "peagle", "a half", put(THETA, 5000.0), OTHER),
+    N("ROP003", "peagle", "a thousandth", put(THETA, 10.0), OTHER),
     C("ROP003", "dspark", "a hundredth", put(LAYER_THETA, 100.0), OTHER),
     C("SLT003", "dspark", "eight of eight", both(put("sample_from_anchor", False), put("block_size", 8), put(K, 8)), OTHER),
-    C("SLT003", "dspark", "a flag in words", put("sample_from_anchor", "false"), OTHER, "SLT001"),
+    C("SLT003", "dspark", "a flag in words", put("sample_from_anchor", "false"), SAME, "SLT001"),
     C("SLT004", "dspark", "six of seven", put(K, 6), SAME),
     C("SLT004", "dspark", "seven of eight", put("block_size", 8), SAME),
     N("TEN005", "dflash", "an index of a file that is gone", nothing, STOPS, files=index(norm__weight="gone.safetensors")),
@@ -265,9 +296,9 @@ THIRD_FAULTS: list[Third] = [
     N("VER006", "dflash", "two tokens swapped", nothing, SAME, files=tokenizer(swap)),
     N("VER006", "dspark", "all ids one on", nothing, SAME, files=tokenizer(shift)),
     C("VER006", "peagle", "another last token", nothing, SAME, files=tokenizer(rename)),
-    N("VOC001", "dspark", "a larger verifier", larger(640), OTHER, of="verifier"),
-    N("VOC001", "dflash", "a verifier larger by a row", larger(513), OTHER, of="verifier"),
-    N("VOC001", "peagle", "a larger verifier", larger(640), OTHER, of="verifier"),
+    N("VOC001", "dspark", "a larger verifier", larger(640), STOPS, of="verifier"),
+    N("VOC001", "dflash", "a verifier larger by a row", larger(513), SAME, of="verifier"),
+    N("VOC001", "peagle", "a larger verifier", larger(640), SAME, of="verifier"),
     C("VOC002", "peagle", "a head of 50 rows", reduced("draft_vocab_size", 50), OTHER),
     N("VOC002", "peagle", "a head of 300 rows", reduced("draft_vocab_size", 300), OTHER),
     N("WGT001", "dflash", "NaN in fc", write("fc.weight", 0, b"\xc0\x7f"), OTHER),

@@ -10,19 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launch_faults import HYBRID, V2, VISION, Row, row, sc
+from launch_faults import HYBRID, V2, VISION, WIDE_HEADS, Row, row, sc
 from launches import Asked, ask_all, compose
-from mutations import NATIVE, PAIRS, VERIFIER, Change, Config, Tensors, both, folder, nothing, put, with_zeros
+from mutations import NATIVE, PAIRS, VERIFIER, Change, Config, Tensors, both, folder, nothing, put
 from oracle import Case
 
-NORMS = [f"layers.{layer}.self_attn.{name}_norm.weight" for layer in (0, 1) for name in "qk"]
-# The same projections in half as many heads, twice as wide: FlashInfer has no kernel for 32.
-WIDE_HEADS = both(
-    put("head_dim", 64),
-    put("num_attention_heads", 2),
-    put("num_key_value_heads", 1),
-    *(with_zeros(name, 64) for name in NORMS),
-)
 AUDIO = put("audio_config", {"hidden_size": 8})
 SHORT = put("max_position_embeddings", 1024)
 OFFLOAD = '{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}'
@@ -31,8 +23,8 @@ SAMPLED_ARGMAX = sc(use_local_argmax_reduction=True, draft_sample_method="probab
 ONE = ("--max-num-seqs", "1")
 
 THIRD_LAUNCHES: list[Row] = [
-    row("ADV002", "peagle", SAMPLED_ARGMAX, sc(use_local_argmax_reduction=False, draft_sample_method="probabilistic")),
-    row("ADV002", "dflash", sc(use_local_argmax_reduction="true", draft_sample_method="probabilistic"), sc(use_local_argmax_reduction="false", draft_sample_method="probabilistic")),
+    row("ADV002", "dflash", (f"{V2}=1", *SAMPLED_ARGMAX), (f"{V2}=0", *SAMPLED_ARGMAX)),
+    row("ADV002", "dspark", sc(use_local_argmax_reduction="true", draft_sample_method="probabilistic"), sc(use_local_argmax_reduction="false", draft_sample_method="probabilistic")),
     row("ADV003", "dspark", (f"{V2}=1", "--async-scheduling", *sc(disable_padded_drafter_batch=True)), (f"{V2}=1", "--async-scheduling", *sc(disable_padded_drafter_batch=False))),
     row("ADV005", "dspark", sc(quantization="fp8"), ("-q", "fp8")),
     row("ADV005", "peagle", ("-q", "fp8", *sc(quantization="mxfp8")), ("-q", "mxfp8")),
@@ -111,14 +103,18 @@ def scaled(module: str, **keys: object) -> Change:
 
 
 THIRD_PAIRS: list[ThirdPair] = [
-    ThirdPair("QNT001", "peagle", scaled("midlayer.mlp.up_proj", quant_method="marlin24"), scaled("midlayer.mlp.up_proj", quant_method="fp8")),
+    ThirdPair("QNT001", "peagle", scaled("midlayer.mlp.up_proj", quant_method="marlin24"), scaled("midlayer.mlp.up_proj", quant_method="fp8", activation_scheme="dynamic")),
     ThirdPair("QNT001", "dspark", put("quantization", {"group_size": 64, "bits": 8}), put("quantization", None)),
     ThirdPair("QNT002", "peagle", settings(quant_method="awq", bits=4, group_size=128, zero_point=True), nothing),
-    ThirdPair("QNT004", "dspark", scaled("layers.0.self_attn.o_proj", quant_method="fp8"), nothing),
+    ThirdPair("QNT002", "dflash", scaled("layers.0.mlp.up_proj", quant_method="fp8"), scaled("layers.0.mlp.up_proj", quant_method="fp8", activation_scheme="dynamic")),
+    ThirdPair("VER008", "dflash", settings(quant_method="fp8"), settings(quant_method="fp8", activation_scheme="dynamic"), "verifier"),
+    ThirdPair("VER008", "dspark", settings(quant_method="gptq", bits=4, group_size=64, desc_act=False), settings(quant_method="gptq", bits=4, group_size=64, desc_act=False, sym=True), "verifier"),
+    ThirdPair("VER008", "peagle", settings(quant_method="awq", w_bit=4, q_group_size=64), settings(quant_method="awq", w_bit=4, q_group_size=64, zero_point=True), "verifier"),
+    ThirdPair("QNT004", "dspark", scaled("layers.0.self_attn.o_proj", quant_method="fp8", activation_scheme="static"), nothing),
     ThirdPair("QNT004", "peagle", scaled("layers.1.mlp.down_proj", quant_method="fp8", activation_scheme="dynamic"), nothing),
-    ThirdPair("VER007", "dflash", settings(quant_method="fp8"), nothing, "verifier"),
+    ThirdPair("VER007", "dflash", settings(quant_method="fp8", activation_scheme="dynamic"), nothing, "verifier"),
     ThirdPair("VER007", "peagle", settings(quant_method="awq", bits=4, group_size=64, zero_point=True), nothing, "verifier"),
-    ThirdPair("VER007", "dspark", settings(quant_method="gptq", bits=4, group_size=64, desc_act=False), nothing, "verifier"),
+    ThirdPair("VER007", "dspark", settings(quant_method="gptq", bits=4, group_size=64, desc_act=False, sym=True), nothing, "verifier"),
 ]  # fmt: skip
 
 

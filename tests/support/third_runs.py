@@ -78,18 +78,20 @@ def _seen(item: Third, verdict: Verdict, good: Verdict) -> str:
 def run_thirds(engine: str | Path, bases: Bases, root: Path, only: str | None = None) -> list[Held]:
     """Run them all, or those with a text in their name, the two model runners side by side."""
     chosen = [item for item in THIRD_FAULTS if only is None or only in item.name]
-    cases = [_case(f"good {method}", method, bases["native", method], VERIFIER) for method in SERVED]
+    methods = {item.method for item in chosen}
+    cases = [
+        _case(f"good {method}", method, bases["native", method], VERIFIER) for method in SERVED if method in methods
+    ]
     pairs = {}
     for number, item in enumerate(chosen):
         pairs[item.name] = laid(item, bases[item.layout, item.method], root / str(number))
         cases.append(_case(item.name, item.method, *pairs[item.name]))
-    if not chosen:
-        return []
 
     def ask(runner: str) -> dict[str, Verdict]:
         place = root / runner
-        place.mkdir()
-        return judge(engine, [case for case in cases if case["runner"] == runner], place)
+        place.mkdir(exist_ok=True)
+        mine = [case for case in cases if case["runner"] == runner]
+        return judge(engine, mine, place) if mine else {}
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         first, second = pool.map(ask, ("v1", "v2"))

@@ -24,6 +24,15 @@ class Kernels(types.ModuleType):
         return lambda *_, **__: True
 
 
+class Classes(types.ModuleType):
+    """A module whose names are all classes, for annotations."""
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
 def stand_in() -> None:
     """Let vLLM believe in CUDA devices from now on. What it imports with kernels must be imported by then."""
     with contextlib.suppress(Exception):  # imports every quantisation there is, some of which ask for their kernels
@@ -67,6 +76,24 @@ def stand_in() -> None:
     import vllm.v1.attention.backends.fa_utils
 
     importlib.reload(vllm.v1.attention.backends.fa_utils)  # it chose its kernels by the platform
+    import_flashinfer()
+
+
+def import_flashinfer() -> None:
+    """Import vLLM's FlashInfer backend, which says in plain Python what it takes, without the package it would run.
+
+    Everywhere else the package is missing, as it is.
+    """
+    from vllm.utils.flashinfer import has_flashinfer
+
+    has_flashinfer()  # keeps its answer
+    names = [f"flashinfer{part}" for part in ("", ".decode", ".prefill", ".utils")]
+    sys.modules.update((name, Classes(name)) for name in names)
+    try:
+        importlib.import_module("vllm.v1.attention.backends.flashinfer")
+    finally:
+        for name in names:
+            del sys.modules[name]
 
 
 @functools.cache

@@ -89,7 +89,11 @@ def test_a_copy_of_the_recorded_verifier_is_named(tmp_path: Path) -> None:
     )
     api.convert(plan, tmp_path / "out")
     for name, word in (("Tiny-Verifier-FP8", "a copy of tiny-verifier"), ("other-FP8", None)):
-        verifier = folder(VERIFIER, tmp_path / name, put("quantization_config", {"quant_method": "fp8"}))
+        verifier = folder(
+            VERIFIER,
+            tmp_path / name,
+            put("quantization_config", {"quant_method": "fp8", "activation_scheme": "dynamic"}),
+        )
         (finding,) = api.validate(str(tmp_path / "out"), verifier=str(verifier)).findings
         assert finding.code == "VER007"
         assert ("a copy of" in finding.message) is (word is not None)
