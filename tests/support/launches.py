@@ -112,6 +112,7 @@ LATER: list[tuple[str, str, str, str]] = [
 OUT_OF_REACH = {
     "MoRIIOConnector": "its package msgpack is not part of the CPU build",
     "NixlConnector": "it imports compiled kernels",
+    "ROCM_AITER_FA": "it imports ROCm's libraries, which abort the process where there are none",
 }
 
 
