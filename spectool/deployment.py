@@ -51,7 +51,8 @@ def read_deployment(name: str) -> Deployment:
 def vllm_words(table: Mapping[str, Any]) -> list[str]:
     """Write the table `vllm` as words of a command line, as vLLM reads its own `--config` file.
 
-    true is the bare flag, false `--no-FLAG`, a list several values, a mapping JSON.
+    true is the bare flag, false `--no-FLAG`, a mapping JSON. A list is several values, or JSON for the flags that want
+    it so (`--allowed-origins`), for which vLLM's own file needs it as a text.
 
     Raises:
         UsageError: a list holds what would be read as a flag.
@@ -61,6 +62,8 @@ def vllm_words(table: Mapping[str, Any]) -> list[str]:
     for key, value in table.items():
         if isinstance(value, bool):
             words.append(f"--{key}" if value else f"--no-{key}")
+        elif isinstance(value, list) and _wants_json(key):
+            words += [f"--{key}", json.dumps(value)]
         elif isinstance(value, list):
             if flag := next((item for item in value if isinstance(item, str) and item.startswith("--")), None):
                 raise UsageError(f"vllm.{key}: {flag!r} would be read as a flag of its own")
@@ -70,6 +73,13 @@ def vllm_words(table: Mapping[str, Any]) -> list[str]:
         else:
             words += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
     return words
+
+
+def _wants_json(key: str) -> bool:
+    from spectool.planning.parser import table  # noqa: PLC0415 - only with a list
+
+    shape = table().shapes.get(f"--{key.replace('_', '-')}", {})
+    return shape.get("takes") == "json" and not shape.get("many")
 
 
 def _beside(folder: Path, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,9 +100,12 @@ def test_the_three_spellings_say_the_same(tmp_path: Path, name: str) -> None:
 
 def test_a_value_never_becomes_a_flag() -> None:
     assert vllm_words({"chat-template": "--trust-remote-code"}) == ["--chat-template=--trust-remote-code"]
+    origins = ["x", "--trust-remote-code"]  # JSON, by vllm/entrypoints/common/cli_args.py: one value, no flag
+    assert vllm_words({"allowed-origins": origins}) == ["--allowed-origins", '["x", "--trust-remote-code"]']
+    assert vllm_words({"served-model-name": ["x", "y"]}) == ["--served-model-name", "x", "y"]
     assert vllm_words({"seed": -1, "a": ["-1", "x"]}) == ["--seed", "-1", "--a", "-1", "x"]
     with pytest.raises(UsageError, match="flag of its own"):
-        vllm_words({"allowed-origins": ["x", "--trust-remote-code"]})
+        vllm_words({"served-model-name": ["x", "--trust-remote-code"]})
 
 
 def test_the_served_name_may_begin_with_a_dash(file: Path) -> None:
