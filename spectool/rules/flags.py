@@ -25,12 +25,7 @@ _DATA = "spectool/data/flags/*.json, read from vLLM's sources"
 )
 def taken(context: Context) -> Iterator[Hit | Abstain]:
     """Reads the words as the release's parser does."""
-    if context.launched.flags_of not in (None, context.facts.version):
-        yield Abstain(f"the flags of {context.facts.title}")
-        return
-    for fault in context.launched.faults:
-        if fault.kind == "flag":
-            yield Hit(fault.message, fault.fix)
+    yield from _faults(context, "flag")
 
 
 @rule(
@@ -42,13 +37,9 @@ def taken(context: Context) -> Iterator[Hit | Abstain]:
     fix="Correct the value.",
     references=(_PARSER, "vLLM 0.33 config/*.py: Field(ge=, gt=, le=, lt=)", _DATA),
 )
-def values(context: Context) -> Iterator[Hit]:
+def values(context: Context) -> Iterator[Hit | Abstain]:
     """Looks at every value by what the release takes for its flag."""
-    if context.launched.flags_of not in (None, context.facts.version):
-        return  # rule FLG001 says what is missing
-    for fault in context.launched.faults:
-        if fault.kind == "value":
-            yield Hit(fault.message, fault.fix)
+    yield from _faults(context, "value")
     known, launch = table(context.facts.version), context.launched
     parser = launch.value("--reasoning-parser")
     ours = not launch.has("--reasoning-parser-plugin") and known.reasoning_parsers
@@ -56,6 +47,19 @@ def values(context: Context) -> Iterator[Hit]:
         near = next(iter(get_close_matches(parser, known.reasoning_parsers, 1)), None)
         what = f"--reasoning-parser {parser!r}: {context.facts.title} has none of that name"
         yield Hit(what, f"Did you mean {near}?" if near else None)
+
+
+def _faults(context: Context, kind: str) -> Iterator[Hit | Abstain]:
+    """Yield what the parser refuses; no more than a question where another release's flags stand in."""
+    choice, read_by = context.choice, context.launched.flags_of
+    asked = choice.asked if choice is not None and choice.stand_in else context.facts.version
+    for fault in context.launched.faults:
+        if fault.kind != kind:
+            continue
+        if read_by in (None, asked):
+            yield Hit(fault.message, fault.fix)
+        else:
+            yield Abstain(f"the flags of vLLM {asked}: {fault.message}")
 
 
 @rule(

@@ -125,7 +125,7 @@ def test_values_of_a_deployment(emitted: str, tmp_path: Path, monkeypatch: pytes
     }
     file = tmp_path / "serve.json"
     file.write_text(json.dumps(content), encoding="utf-8")
-    command = ["serve", str(file), "--emit", emitted]
+    command = ["serve", str(file), "--emit", emitted, "--force"]  # no release has these flags
     done = hold(f"--emit {emitted}", "values", command, sources=[tmp_path], codes=(0,), monkeypatch=monkeypatch)
     READERS[emitted](done.out, [*values, content["served_name"]], tmp_path)
     assert not list(tmp_path.rglob("owned"))

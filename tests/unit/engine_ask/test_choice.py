@@ -95,6 +95,18 @@ def test_an_engine_newer_than_every_data_file_is_never_silent(install: Install) 
     assert (shown.code, "note ENG002" in shown.out) == (0, True)
 
 
+@pytest.mark.parametrize("version", ["0.33.0", "0.33.0+cu130", "0.77.0"])
+@pytest.mark.parametrize(("words", "code"), [(["--flag-to-come", "2"], "FLG001"), (["--dtype", "fp3"], "FLG002")])
+def test_a_flag_is_refused_by_its_own_release_only(install: Install, version: str, words: list[str], code: str) -> None:
+    """What another release's parser says of a flag is a question, and serves a newer engine all the same."""
+    install(version)
+    outcome = spectool(*PAIR, "--engine", "installed", "--", *words)
+    served = spectool("serve", *PAIR[1:], "--dry-run", "--", *words)
+    stands_in = version == "0.77.0"
+    assert (outcome.code, served.code) == ((0, 0) if stands_in else (1, 1))
+    assert (f"not checked {code}: the flags of vLLM 0.77.0: " in outcome.out) is stands_in
+
+
 def test_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTOOL_ENGINE", str(tmp_path / "nothing"))
     outcome = spectool(*PAIR, "--engine", "installed")
