@@ -19,6 +19,7 @@ FAMILIES = (
         "tensors",
         "vocabulary",
         "verifier",
+        "verifier_folder",
     ),
     "limits",
 )
