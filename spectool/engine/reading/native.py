@@ -80,7 +80,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # vLLM's own class from 0.28 to 0.32, transformers' since: Qwen3Config with a window that counts.
     "muse_glimmer_assistant": {**_QWEN3, "vocab_size": 202048, "use_sliding_window": True},
 }
-# Names that producers write and no class goes by, neither in transformers 5.19 nor in vLLM; `speculators` needs the keys
+# Names that producers write and no class goes by, in transformers 5.19 or in vLLM; `speculators` needs the keys
 # that a native folder has not.
 _NOBODYS = {"dflash", "llama_peagle", "speculators"}
 # Seen in vLLM 0.32: config/speculative.py, hf_config_override takes such a draft for the verifier's own MTP layers.

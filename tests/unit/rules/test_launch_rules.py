@@ -59,7 +59,9 @@ def test_drafter_layers_in_several_caches(tmp_path: Path) -> None:
     said = {}
     one_group = ("--disable-hybrid-kv-cache-manager",)
     for name, kind, words in (("mixed", "gpt_oss", ()), ("full", "llama", ()), ("one group", "gpt_oss", one_group)):
-        verifier = folder(VERIFIER, tmp_path / name, both(MANY_GROUPS, put("model_type", kind), put("max_window_layers", 6)))
+        verifier = folder(
+            VERIFIER, tmp_path / name, both(MANY_GROUPS, put("model_type", kind), put("max_window_layers", 6))
+        )
         report = api.validate(
             str(PAIRS / "peagle-native"), verifier=str(verifier), settings={"speculative_tokens": 5}, launch=words
         )
