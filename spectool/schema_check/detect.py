@@ -42,6 +42,9 @@ def read_document(path: Path, kind: Kind | None) -> Document:
             a Speculators file alone: configs of other models do contain it.
 
     """
+    if path.is_dir():
+        inside = next((name for name in ("config.json", "serve.yaml") if (path / name).is_file()), None)
+        raise SourceError(f"{path}: a folder, and files are checked", hint=f"Name {path / inside}." if inside else None)
     text = read_small_text(path, MAX_BYTES)
     if path.suffix == ".toml":
         return _toml(path, text, kind)

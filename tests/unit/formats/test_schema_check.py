@@ -156,6 +156,12 @@ def test_unreadable_files_are_told_apart_from_faults(tmp_path: Path) -> None:
     assert check(tmp_path).status == "unreadable"
 
 
+def test_a_folder_is_told_which_of_its_files_to_name(tmp_path: Path) -> None:
+    assert (check(tmp_path).status, check(tmp_path).hint) == ("unreadable", "")
+    (tmp_path / "config.json").write_text("{}")
+    assert check(tmp_path).hint == f"Name {tmp_path / 'config.json'}."
+
+
 def test_kind_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text("[1]")
