@@ -63,9 +63,10 @@ def read_file(name: str) -> dict[str, Any]:
         UsageError: vLLM would not take it.
 
     """
+    # No pipe: spectool would take what vLLM, and spectool itself when it checks the launch, has to read after it.
     if name.rpartition(".")[2] not in ("yaml", "yml"):
         raise UsageError(f"--config {name}: vLLM wants a file that ends in .yaml or .yml")
-    found, _ = parse_yaml(read_small_text(Path(name), _MOST_BYTES, pipes=True, what="no --config file is"), name)
+    found, _ = parse_yaml(read_small_text(Path(name), _MOST_BYTES, what="no --config file is"), name)
     if not isinstance(found, dict):
         raise UsageError(f"--config {name}: vLLM wants flags and their values, as `max-model-len: 4096`")
     return found
