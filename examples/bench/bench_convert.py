@@ -37,8 +37,9 @@ MEMORY_LIMIT = 150e6
 TIME_LIMIT, TIME_LIMIT_ON_A_NOISY_DISK, NOISE = 1.25, 2.0, 0.10
 HELP_LIMIT = 2.0
 COMMAND_LIMIT, COMMAND_RUNS = 3.0, 10
-# The header of a mixture of experts is 2.5 MB of JSON that describes 18,867 tensors, each of which is checked.
-MIXTURE, MIXTURE_LIMIT = "serve qwen3-30b-a3b-dflash", 4.5
+# Production pairs have whole headers, every entry of which is checked: 2.5 MB of JSON and 18,867 tensors for the mixture
+# of experts. What they take beyond the small pair's limit is shown and bounded, and not claimed to be under it.
+PRODUCTION_LIMIT = 5.0
 FOREIGN = ("torch", "vllm", "transformers", "numpy")
 
 # Runs spectool as `python -m` does, and reports on itself when it ends: a parent sees neither a finished process's
@@ -314,7 +315,7 @@ def measure_commands(work: Path, verdict: Verdict) -> None:
     base, *others = best
     for name in others:
         ratio = best[name] / best[base]
-        limit = MIXTURE_LIMIT if name == MIXTURE else COMMAND_LIMIT
+        limit = PRODUCTION_LIMIT if name.removeprefix("serve ") in NAMES else COMMAND_LIMIT
         verdict.line(f"{name} / imports", f"{ratio:.2f}", f"<= {limit}", holds=ratio <= limit)
 
 
