@@ -37,8 +37,8 @@ MEMORY_LIMIT = 150e6
 TIME_LIMIT, TIME_LIMIT_ON_A_NOISY_DISK, NOISE = 1.25, 2.0, 0.10
 HELP_LIMIT = 2.0
 COMMAND_LIMIT, COMMAND_RUNS = 3.0, 10
-# Production pairs have whole headers, every entry of which is checked: 2.5 MB of JSON and 18,867 tensors for the mixture
-# of experts. What they take beyond the small pair's limit is shown and bounded, and not claimed to be under it.
+# Production pairs have whole headers, every entry of which is checked: 2.5 MB of JSON and 18,867 tensors for the
+# mixture of experts. What they take beyond the small pair's limit is shown and bounded, not claimed to be under it.
 PRODUCTION_LIMIT = 5.0
 FOREIGN = ("torch", "vllm", "transformers", "numpy")
 
