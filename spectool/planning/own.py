@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spectool.errors import UsageError
 from spectool.planning import flags
 from spectool.planning.parser import parse, table
-from spectool.planning.parsing_values import length
+from spectool.planning.parsing_values import length, shortened
 
 _INTEGERS = {
     "tensor_parallel": ("--tensor-parallel-size", "-tp"),
@@ -127,7 +127,7 @@ def _integer(name: str, text: str) -> int | None:
     if name == "--kv-cache-memory-bytes" and number == 0:
         return None  # as if it were not given (vllm/v1/worker/gpu_worker.py)
     if number is None or number < 1:
-        raise UsageError(f"{name} {text}: a whole number from 1 up is needed")
+        raise UsageError(f"{name} {shortened(text)}: a whole number from 1 up is needed")
     return number
 
 

@@ -25,7 +25,7 @@ def whole(text: str) -> int | None:
 
 def human(text: str) -> int | None:
     """Read a number such as 8192, 8k (8,000), 8K (8,192) or 25.6k; None where vLLM refuses it (1.5K)."""
-    match = _HUMAN.fullmatch(text.strip())
+    match = _HUMAN.fullmatch(text.strip()) if len(text) <= _DIGITS else None
     if match is None:
         return whole(text)
     number, suffix = match.groups()

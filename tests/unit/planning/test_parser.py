@@ -189,3 +189,12 @@ def test_numbers_are_those_of_python(text: str) -> None:
 @pytest.mark.parametrize(("text", "number"), [("8k", 8000), ("8K", 8192), ("25.6k", 25600), ("1.5K", None), ("auto", -1), ("2M", 2 << 20), ("k", None)])  # fmt: skip
 def test_lengths(text: str, number: int | None) -> None:
     assert length(text) == number
+
+
+@pytest.mark.parametrize("tail", ["", "k", "K", ".5k", "T"])
+@pytest.mark.parametrize("digits", [41, 400, 5000])
+def test_a_number_of_many_digits_is_none(digits: int, tail: str) -> None:
+    """A float of 400 digits is infinite, and Python refuses to read a whole number of 5000."""
+    text = "9" * digits + tail
+    assert length(text) is None
+    assert parse(["--max-model-len", text, "-cc", f'{{"level": {text}}}'], table()).faults
